@@ -1,8 +1,10 @@
 // The emitter's frame: the kernel around its body, parameters, names and registers of values, dispatch by op, barriers and scratch memory. What
 // single ops become is in the other emit_*.cpp files.
+#include <algorithm>
 #include <numeric>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/prelude_text.h"
 #include "lang/gpu/hints.h"
 #include "lang/gpu/tensor_memory.h"
 #include "lang/gpu/wide_tiles.h"
@@ -16,6 +18,8 @@ using ir::Op;
 namespace {
 
 constexpr int kMaxDepth = 1000;  ///< nesting of blocks
+/// Of a block, whatever the kernel: all that compilers know of `t`. A mask of fewer tells them which sums carry nothing, so it stays in the text.
+constexpr int kMostThreads = 1024;
 
 /// Ops whose emission reads operands by `at` only, so that a constant tile needs no array for them.
 bool reads_elements(Op op) {
@@ -99,7 +103,8 @@ bool counts_masked(const ir::Function& fn, ir::ValueId v) {
 
 KernelText emit(const ir::Function& fn, const SourceMap* sources) { return Emitter(fn, sources).run(); }
 
-Emitter::Emitter(const ir::Function& fn, const SourceMap* sources) : fn_(fn), sources_(sources), overlapped_(fn), uses_(fn) {
+Emitter::Emitter(const ir::Function& fn, const SourceMap* sources)
+    : fn_(fn), sources_(sources), thread_(pool_.counter("t", kMostThreads)), overlapped_(fn), uses_(fn) {
     TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are emitted");
     names_.resize(fn.value_count());
     aliased_.resize(fn.value_count());
@@ -288,7 +293,7 @@ std::string Emitter::name(ir::ValueId v) {
     return out = fresh("v");
 }
 
-std::string Emitter::at(ir::ValueId v, const std::string& r) {
+std::string Emitter::at(ir::ValueId v, Ex r) {
     if (is_scalar(v)) return name(v);
     const ir::Inst* def = fn_.def(v);
     if (def && def->op == Op::constant && !aliased_[v.v]) {
@@ -299,7 +304,22 @@ std::string Emitter::at(ir::ValueId v, const std::string& r) {
     if (is_words(v)) return field(v, r);
     if (is_pairs(v) || is_quads(v)) return part_of_word(name(v), is_pairs(v) ? 2 : 4, r, fn_.elem(v));
     if (const auto variable = fused_at(v, r)) return *variable;
-    return name(v) + "[" + r + "]";
+    return name(v) + "[" + r.text() + "]";
+}
+
+Ex Emitter::element_at(ir::ValueId v, Ex r) {
+    using kernel::Type;
+    const Format& f = fn_.elem(v);
+    const bool wide = f.is_int() && (f.bits == 32 || f.bits == 64);
+    const Type type = fn_.type(v).pointer ? Type::u64 : f.is_bool() ? Type::pred : !wide ? Type::other : f.bits == 32 ? (f.is_signed ? Type::i32 : Type::u32) : f.is_signed ? Type::i64 : Type::u64;
+    const ir::Inst* def = fn_.def(v);
+    if (def && def->op == Op::constant && type != Type::other) return pool_.constant(type, fn_.attrs(*def)[0]);
+    if (is_scalar(v)) {
+        const std::string& text = name(v);
+        return pool_.text(type, text, std::ranges::all_of(text, text::is_identifier));
+    }
+    if ((def && def->op == Op::constant) || splat(v) || is_words(v) || is_pairs(v) || is_quads(v) || fused(v)) return pool_.text(type, at(v, r), false);
+    return pool_.index(type, pool_.name(Type::other, name(v)), r);
 }
 
 std::string Emitter::zero(ir::ValueId v) { return fn_.type(v).pointer ? "0ull" : prelude_.literal(fn_.elem(v), 0); }
@@ -330,35 +350,35 @@ bool Emitter::take_over(ir::ValueId result, ir::ValueId operand) {
     return true;
 }
 
-void Emitter::each(int count, const std::function<void(const std::string& r)>& body) {
+void Emitter::each(int count, const std::function<void(Ex r)>& body) {
     if (count == 1) {
         open("");
-        body("0");
+        body(pool_.number(0));
         return close();
     }
     const std::string r = "r" + (loops_ ? "_" + std::to_string(loops_) : std::string());
     unroll(count);
     open("for (int " + r + " = 0; " + r + " < " + std::to_string(count) + "; ++" + r + ")");
     ++loops_;
-    body(r);
+    body(pool_.counter(r, count));
     --loops_;
     close();
 }
 
-void Emitter::each_register(ir::ValueId v, const std::function<void(const std::string& r)>& body) {
-    if (is_scalar(v)) return body("");
+void Emitter::each_register(ir::ValueId v, const std::function<void(Ex r)>& body) {
+    if (is_scalar(v)) return body({});
     each(registers(v), body);
 }
 
-void Emitter::assign(ir::ValueId result, const std::function<std::string(const std::string& r)>& value) {
+void Emitter::assign(ir::ValueId result, const std::function<std::string(Ex r)>& value) {
     if (is_scalar(result)) {
-        const std::string text = value("");
+        const std::string text = value({});
         return line("const " + type_of(result) + " " + name(result) + " = " + text + ";");
     }
     if (registers(result) > 1 && loops_ == 0) return fuse(result, value);
     declare(result);
-    if (registers(result) == 1) return line(name(result) + "[0] = " + value("0") + ";");
-    each_register(result, [&](const std::string& r) { line(name(result) + "[" + r + "] = " + value(r) + ";"); });
+    if (registers(result) == 1) return line(name(result) + "[0] = " + value(pool_.number(0)) + ";");
+    each_register(result, [&](Ex r) { line(name(result) + "[" + r.text() + "] = " + value(r) + ";"); });
 }
 
 // ---- barriers and scratch ----
@@ -413,7 +433,7 @@ void Emitter::instruction(ir::InstId id) {
 }
 
 /// `v` at register r, and the constant that every element of it is, seen through broadcasts: what the prelude must know to spell negations safely.
-Known Emitter::known_at(ir::ValueId v, const std::string& r) {
+Known Emitter::known_at(ir::ValueId v, Ex r) {
     const std::string text = at(v, r);
     const ir::Inst* def = fn_.def(v);
     while (def && (def->op == Op::broadcast || def->op == Op::convert || def->op == Op::reshape)) def = fn_.def(fn_.operands(*def)[0]);
@@ -431,7 +451,7 @@ void Emitter::elementwise(ir::InstId id) {
     if (shared && !is_scalar(fn_.result(inst))) return divide_by_shared(id);
     const bool drops_bits = inst.op == Op::shr || inst.op == Op::div || inst.op == Op::div_trunc || inst.op == Op::div_ceil;
     const bool opaque = drops_bits && counts_masked(fn_, in[0]);
-    assign(fn_.result(inst), [&](const std::string& r) {
+    assign(fn_.result(inst), [&](Ex r) {
         std::vector<Known> operands;
         for (ir::ValueId v : in) operands.push_back(known_at(v, r));
         if (opaque) operands[0].text = prelude_.opaque(operands[0].text);

@@ -1,5 +1,5 @@
 // One access to a part of a tensor while it is emitted: what is uniform in it (bounds, addresses of the part's start) has variables already, what
-// depends on registers is made as text (emit_part.cpp). Loads, stores and atomics are loops around that (emit_memory.cpp, emit_atomic.cpp).
+// depends on registers is made as expressions of the register (emit_part.cpp). Loads, stores and atomics are loops around that (emit_memory.cpp, emit_atomic.cpp).
 #pragma once
 #include "jit/cuda/emitter.h"
 
@@ -10,27 +10,26 @@ struct Emitter::Part {
     ir::ValueId tensor, value;  ///< `value` has the part's shape and layout: the result, or what is stored
     ir::Access access;
     std::vector<std::string> pointers;  ///< by operand: its copy in scratch, "" when it is read from registers
-    size_t first_value = 0;             ///< operand that follows the indices
     ir::AccessOperands::Operand other, mask, expected;
 
     struct Axis {
         ir::ValueId index;  ///< start, index or gathered indices; invalid for `all`
         size_t operand = 0;
         int dim = -1;            ///< of the part; gather: the first joint dimension
-        Known start;             ///< i64
-        std::string low, count;  ///< checked ranges of step 1: coordinates [low, low + count) are inside
-        std::string size;        ///< extent of the tensor's dimension, when checked
+        Ex start;       ///< i64
+        Ex low, count;  ///< checked ranges of step 1: coordinates [low, low + count) are inside
+        Ex size;        ///< extent of the tensor's dimension, when checked
     };
     std::vector<Axis> axes;
     CachingText caching;
     int joint_rank = 0;
     std::string last;            ///< store whose elements may meet: bytes in scratch, by element with a mask, else by joint index
-    std::string fixed = "true";  ///< indices of dropped dimensions are in range
-    std::string whole = "true";  ///< uniform: no element leaves the tensor through a range, and wide accesses are aligned
+    Ex fixed;                    ///< indices of dropped dimensions are in range
+    Ex whole;                    ///< uniform: no element leaves the tensor through a range, and wide accesses are aligned
     bool narrow = false;         ///< `whole` cannot be told in 64 bits
-    std::string base;            ///< u64 variable: offset of the part's start and of the thread
-    bool in_pieces = false;      ///< a layout by expressions whose offset is `base` plus `terms`: texts of "R", times pitches
-    std::vector<std::pair<std::string, std::string>> terms;
+    Ex base;                     ///< u64 variable: offset of the part's start and of the thread
+    bool in_pieces = false;      ///< a layout by expressions whose offset is `base` plus `terms`: what a register adds, times pitches
+    std::vector<std::pair<LayoutExpr, Ex>> terms;
     int vector = 1;                                   ///< elements of a wide access
     bool shifted = false;                             ///< vectors start at any element (emit_shifted.cpp)
     int vector_axis = -1;                             ///< along which they lie

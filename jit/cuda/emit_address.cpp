@@ -12,6 +12,8 @@ using ir::Op;
 
 namespace {
 
+constexpr int kUnknownBits = 64, kExtentBits = 57;  ///< of magnitudes of i64
+
 bool power_of_two(int64_t v) { return v > 0 && std::has_single_bit(static_cast<uint64_t>(v)); }
 
 /// Does it clear bits that a shift to the right drops: x & c, x % c, x / c * c?
@@ -39,11 +41,12 @@ int64_t constant_stride(const ir::Function& fn, ir::ValueId tensor, int d) {
 
 }  // namespace
 
-std::string Emitter::extent(ir::ValueId tensor, int d) {
+Ex Emitter::extent(ir::ValueId tensor, int d) {
     const int64_t e = fn_.type(tensor).shape[static_cast<size_t>(d)];
-    if (e != kDynamic) return int64_text(e);
+    if (e != kDynamic) return int64(e);
     const int p = param_number(tensor);
-    return parameter(KernelParam::extent, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_extent");
+    const std::string name = parameter(KernelParam::extent, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_extent");
+    return pool_.name(kernel::Type::i64, name, kernel::below(int64_t{1} << kExtentBits));
 }
 
 bool Emitter::affine(ir::ValueId tensor) const {
@@ -60,21 +63,22 @@ int Emitter::contiguous_dimension(ir::ValueId tensor) const {
     return rank == 0 ? -1 : layout_of(fn_, tensor).kind() == Layout::Kind::col ? 0 : rank - 1;
 }
 
-Known Emitter::stride(ir::ValueId tensor, int d) {
+Ex Emitter::stride(ir::ValueId tensor, int d) {
     const int p = param_number(tensor);
     const bool pitched = static_cast<size_t>(p) < fn_.gpu->tensors.size() && fn_.gpu->tensors[static_cast<size_t>(p)].pitched;
     if (const int contiguous = contiguous_dimension(tensor); contiguous >= 0 && (!pitched || contiguous == d)) {
-        if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return known_int64(n);
+        if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return int64(n);
     }
-    return parameter(KernelParam::stride, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_stride");
+    return pool_.name(kernel::Type::i64, parameter(KernelParam::stride, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_stride"));
 }
 
-std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const std::vector<std::string>& coordinates) {
+Ex Emitter::layout_value(const LayoutExpr& e, ir::ValueId tensor, const std::vector<Ex>& coordinates) {
+    using kernel::Type;
     switch (e.op) {
         case LayoutExpr::constant:
-            return int64_text(e.value);
+            return int64(e.value);
         case LayoutExpr::index:
-            return "(long long)(" + coordinates[static_cast<size_t>(e.value)] + ")";  // a sum or product, perhaps of unsigned numbers
+            return kernel::cast(Type::i64, coordinates[static_cast<size_t>(e.value)]);
         case LayoutExpr::extent:
             return extent(tensor, static_cast<int>(e.value));
         default:
@@ -82,51 +86,55 @@ std::string Emitter::layout_text(const LayoutExpr& e, ir::ValueId tensor, const 
     }
     TEGULA_CHECK(e.op != LayoutExpr::too_deep && e.a && e.b, "a layout without a problem");
     const auto power = [](const LayoutExpr& c) { return c.op == LayoutExpr::constant && power_of_two(c.value); };
+    const auto log = [](const LayoutExpr& c) { return std::countr_zero(static_cast<uint64_t>(c.value)); };
     if (e.op == LayoutExpr::div && power(*e.b) && e.a->op == LayoutExpr::rem && power(*e.a->b)) {  // moved before it is masked, see Prelude::opaque
         const int64_t digits = std::max<int64_t>(e.a->b->value / e.b->value, 1);
-        return "(" + layout_text(*e.a->a, tensor, coordinates) + " >> " + number(std::countr_zero(static_cast<uint64_t>(e.b->value))) + " & " +
-               int64_text(digits - 1) + ")";
+        return layout_value(*e.a->a, tensor, coordinates) >> log(*e.b) & (digits - 1);
     }
-    std::string a = layout_text(*e.a, tensor, coordinates);
-    const std::string b = layout_text(*e.b, tensor, coordinates);
-    if ((e.op == LayoutExpr::div || e.op == LayoutExpr::shr) && masks_low_bits(*e.a)) a = prelude_.opaque(a);
-    const bool shift = e.b->op == LayoutExpr::constant && power_of_two(e.b->value);
-    const auto infix = [&](const char* op) { return "(" + a + " " + op + " " + b + ")"; };
+    Ex a = layout_value(*e.a, tensor, coordinates);
+    const Ex b = layout_value(*e.b, tensor, coordinates);
+    if ((e.op == LayoutExpr::div || e.op == LayoutExpr::shr) && masks_low_bits(*e.a) && !a.constant()) a = opaque(a);
+    const auto called = [&](const char* function, std::initializer_list<Ex> operands) { return pool_.call(Type::i64, function, operands); };
     switch (e.op) {
         case LayoutExpr::add:
-            return infix("+");
+            return a + b;
         case LayoutExpr::sub:
-            return infix("-");
+            return a - b;
         case LayoutExpr::mul:
-            return infix("*");
+            return a * b;
         case LayoutExpr::div:
-            if (shift) return "(" + a + " >> " + std::to_string(std::countr_zero(static_cast<uint64_t>(e.b->value))) + ")";
+            if (power(*e.b)) return a >> log(*e.b);
             prelude_.need("divide");
-            return "div_floor(" + a + ", " + b + ")";
+            return called("div_floor", {a, b});
         case LayoutExpr::rem:
-            if (shift) return "(" + a + " & " + int64_text(e.b->value - 1) + ")";
+            if (power(*e.b)) return a & (e.b->value - 1);
             prelude_.need("divide");
-            return "rem_floor(" + a + ", " + b + ")";
+            return called("rem_floor", {a, b});
         case LayoutExpr::bit_xor:
-            return infix("^");
+            return a ^ b;
         case LayoutExpr::bit_and:
-            return infix("&");
+            return a & b;
         case LayoutExpr::bit_or:
-            return infix("|");
+            return a | b;
         case LayoutExpr::shl:
-            return "(long long)((unsigned long long)" + a + " << (" + b + " & 63))";
+            return kernel::cast(Type::i64, u64(a) << (b & 63));
         case LayoutExpr::shr:
-            return "(" + a + " >> min(max(" + b + ", 0ll), 63ll))";
+            return a >> called("min", {called("max", {b, int64(0)}), int64(63)});
         case LayoutExpr::min:
-            return "min(" + a + ", " + b + ")";
+            return called("min", {a, b});
         default:
-            return "max(" + a + ", " + b + ")";
+            return called("max", {a, b});
     }
 }
 
-Known Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
+Ex Emitter::opaque(Ex integer) {
+    prelude_.need("opaque");
+    return pool_.call(integer.type(), "opaque", {integer}, integer->facts);
+}
+
+Ex Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
     const Format& f = fn_.elem(tensor);
-    if (innermost) return known_int64(bit_addressed(f) ? f.bits : 1);
+    if (innermost) return int64(bit_addressed(f) ? f.bits : 1);
     const int p = param_number(tensor);
     if (static_cast<size_t>(p) < fn_.gpu->tensors.size() && fn_.gpu->tensors[static_cast<size_t>(p)].filled) {
         const Type& type = fn_.type(tensor);
@@ -135,35 +143,25 @@ Known Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
         size_t m = extents.size();
         for (; m > static_cast<size_t>(member) + 1 && extents[m - 1]; --m)
             by = bit_addressed(f) ? (by * extents[m - 1] + 7) / 8 * 8 : by * extents[m - 1];
-        if (m == static_cast<size_t>(member) + 1) return known_int64(by);
+        if (m == static_cast<size_t>(member) + 1) return int64(by);
     }
-    return parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch");
+    return pool_.name(kernel::Type::i64, parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch"));
 }
 
-std::string Emitter::offset(ir::ValueId tensor, const std::vector<std::string>& coordinates) {
-    std::string out;
-    const auto term = [&](const std::string& at, const Known& by) {
-        out += (out.empty() ? "" : " + ") + ("(unsigned long long)(" + at + ")") + times(by);
-    };
+Ex Emitter::offset(ir::ValueId tensor, const std::vector<Ex>& coordinates) {
+    Ex out = pool_.constant(kernel::Type::u64, 0);
     if (affine(tensor)) {
-        for (size_t d = 0; d < coordinates.size(); ++d) term(coordinates[d], stride(tensor, static_cast<int>(d)));
-        return out.empty() ? "0ull" : out;
+        for (size_t d = 0; d < coordinates.size(); ++d) out = out + u64(coordinates[d]) * stride(tensor, static_cast<int>(d));
+        return out;
     }
-    const Type& type = fn_.type(tensor);
-    const std::vector<LayoutExpr> members = layout_of(fn_, tensor).physical(type.shape.rank);
-    for (size_t m = 0; m < members.size(); ++m) {
-        term(layout_text(members[m], tensor, coordinates), pitch(tensor, static_cast<int>(m), m + 1 == members.size()));
-    }
-    return out.empty() ? "0ull" : out;
+    const std::vector<LayoutExpr> members = layout_of(fn_, tensor).physical(fn_.type(tensor).shape.rank);
+    for (size_t m = 0; m < members.size(); ++m)
+        out = out + u64(layout_value(members[m], tensor, coordinates)) * pitch(tensor, static_cast<int>(m), m + 1 == members.size());
+    return out;
 }
 
 // ---- what is known of i64 scalars ----
 
-namespace {
-
-constexpr int kUnknownBits = 64, kExtentBits = 57;
-
-}  // namespace
 
 int Emitter::magnitude(ir::ValueId v, int depth) {
     constexpr int kMaxDepth = 40;

@@ -34,8 +34,8 @@ void Emitter::cuda_arg_reduce(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId from = fn_.operands(inst)[0], value = fn_.result(inst), index = fn_.result(inst, 1);
     if (is_scalar(from)) {
-        assign(value, [&](const std::string&) { return name(from); });
-        return assign(index, [&](const std::string&) { return std::string("0"); });
+        assign(value, [&](Ex) { return name(from); });
+        return assign(index, [&](Ex) { return std::string("0"); });
     }
     if (scratch_plan(fn_, id).operand[0] >= 0) return arg_reduce_staged(id);
     arg_reduce_direct(id, *plan_reduce(layout(from), static_cast<int>(fn_.attrs(inst)[1]), false, is_scalar(value) ? nullptr : &layout(value)));
@@ -67,20 +67,20 @@ void Emitter::arg_reduce_direct(ir::InstId id, const ReducePlan& plan) {
     const std::string count = "[" + std::to_string(registers(from)) + "];";
     line(joined.types[0] + " " + joined.names[0] + count);
     line("int " + joined.names[1] + count);
-    each_register(from, [&](const std::string& r) {
-        const std::string i = axis < 0 ? logical_number(l, r) : coordinate(l, static_cast<int>(axis), r);
+    each_register(from, [&](Ex r) {
+        const std::string i = (axis < 0 ? logical_number(l, r) : coordinate(l, static_cast<int>(axis), r)).text();
         if (!plan.fill) {
             line(joined.names[0] + "[" + r + "] = " + at(from, r) + ";");
             return line(joined.names[1] + "[" + r + "] = " + i + ";");
         }
         // A ghost may tie with an element, which then has the lower index.
-        const std::string real = axis < 0 ? inside(l, r) : i + " < " + std::to_string(l.shape[static_cast<size_t>(axis)]);
-        line(joined.names[0] + "[" + r + "] = " + real + " ? " + at(from, r) + " : " + prelude_.literal(f, *reduce_identity(kind, f)) + ";");
-        line(joined.names[1] + "[" + r + "] = " + real + " ? " + i + " : 0x7fffffff;");
+        const Ex real = is_element(l, axis, r);
+        line(joined.names[0] + "[" + r + "] = " + chosen(real, at(from, r), prelude_.literal(f, *reduce_identity(kind, f))) + ";");
+        line(joined.names[1] + "[" + r + "] = " + chosen(real, i, "0x7fffffff") + ";");
     });
     reduce_joined(id, plan, joined);
-    each_register(value, [&](const std::string& r) {
-        const std::string from_register = "[" + (is_scalar(value) ? "0" : rename(plan.results, r)) + "]";
+    each_register(value, [&](Ex r) {
+        const std::string from_register = "[" + (is_scalar(value) ? pool_.number(0) : rename(plan.results, r)).text() + "]";
         assign_to(value, r, joined.names[0] + from_register);
         assign_to(index, r, joined.names[1] + from_register);
     });
@@ -100,10 +100,8 @@ void Emitter::arg_reduce_staged(ir::InstId id) {
     sync();
     for (uint32_t n = 0; n < 2; ++n) {
         const ir::ValueId to = fn_.result(inst, n);
-        each_register(to, [&](const std::string& r) {
-            const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), base = fresh("base"), best = fresh("best"),
-                              chosen = fresh("chosen"), k = fresh("k");
-            line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + line_base(lines, number_at(to, r)) + ";");
+        each_register(to, [&](Ex r) {
+            const std::string base = line_start(lines, to, r), best = fresh("best"), chosen = fresh("chosen"), k = fresh("k");
             line("int " + best + " = 0;");
             line(type + " " + chosen + " = " + key + "(" + s + "[" + base + "]);");
             line("#pragma unroll 1");

@@ -111,15 +111,19 @@ void Emitter::atomic_fences(ir::InstId id, bool before) {
     }
 }
 
-void Emitter::atomic_elements(ir::InstId id, const std::string& function, const std::function<std::string(const std::string&)>& condition,
-                              const std::function<std::vector<std::string>(const std::string&)>& operands) {
+void Emitter::atomic_elements(ir::InstId id, const std::string& function, const std::function<Ex(Ex)>& condition,
+                              const std::function<std::vector<std::string>(Ex)>& operands) {
     const ir::ValueId result = fn_.result(id);
     atomic_fences(id, true);
-    each_register(result, [&](const std::string& r) {
-        const std::string ok = both(is_scalar(result) ? "t == 0" : owns(layout(result), r), condition(r)), on = ok == "true" ? ok : fresh("on");
-        if (ok != "true") line("const bool " + on + " = " + ok + ";");
+    each_register(result, [&](Ex r) {
+        Ex on = both(stores(result, r), condition(r));
+        if (!on.is_true()) {
+            const std::string variable = fresh("on");
+            line("const bool " + variable + " = " + on.text() + ";");
+            on = pool_.name(kernel::Type::pred, variable);
+        }
         std::string call = function + "(" + on;
-        for (const std::string& operand : operands(r)) call += ", " + (ok == "true" ? operand : on + " ? " + operand + " : 0");
+        for (const std::string& operand : operands(r)) call += ", " + chosen(on, operand, "0");
         line((uses(result) > 0 ? at(result, r) + " = " : "") + call + ");");
     });
     atomic_fences(id, false);
@@ -133,7 +137,7 @@ void Emitter::atomic_elements(ir::InstId id, const std::string& function, const 
     }
     stage(result, old);
     sync();
-    fill(result, [&](const std::string& r) { return old + "[" + logical_number(layout(result), r) + "]"; });
+    fill(result, [&](Ex r) { return old + "[" + logical_number(layout(result), r).text() + "]"; });
 }
 
 void Emitter::cuda_atomic(ir::InstId id) {
@@ -145,17 +149,19 @@ void Emitter::cuda_atomic(ir::InstId id) {
     if (uses(result) > 0) declare(result);
     open("");
     const Part part = part_of(id);
-    const auto in = fn_.operands(fn_.inst(id));
+    const ir::AccessOperands in(fn_, fn_.inst(id));
     const std::string base = name(part.tensor);
-    const auto number = [&](const std::string& r) { return is_scalar(result) ? "0" : logical_number(layout(result), r); };
+    const auto operand = [&](const ir::AccessOperands::Operand& o, Ex r) {
+        return staged(o.value, part.pointers[o.at], result, r, number_at(result, r)).text();
+    };
     atomic_elements(
-        id, function, [&](const std::string& r) { return part_condition(part, r, true); },
-        [&](const std::string& r) {
-            const std::string offset = "(" + part_offset(part, r) + ")";
+        id, function, [&](Ex r) { return part_condition(part, r, true); },
+        [&](Ex r) {
+            const std::string offset = "(" + part_offset(part, r).text() + ")";
             std::vector<std::string> operands = {
                 bit_addressed(f) ? "((unsigned long long)" + base + " << 3) + " + offset : "(unsigned long long)(" + base + " + " + offset + ")",
-                staged(in[part.first_value], part.pointers[part.first_value], result, r, number(r))};
-            if (part.expected.value.valid()) operands.push_back(staged(part.expected.value, part.pointers[part.expected.at], result, r, number(r)));
+                operand(in.value, r)};
+            if (in.expected) operands.push_back(operand(in.expected, r));
             return operands;
         });
     close();

@@ -67,14 +67,14 @@ bool Emitter::compare_counts(ir::InstId id) {
         line("const int " + clamped + " = " + clamp + "(" + scalar + ", " + std::to_string(fn_.type(to).shape[static_cast<size_t>(axis)]) + ");");
         // The thread's part of a count goes to the other side, once: each register is compared as a constant.
         const bool apart = additive(layout(to), axis);
-        const std::string dimension = std::to_string(axis) + "(", limit = apart ? fresh("limit") : clamped;
-        if (apart) line("const int " + limit + " = " + clamped + " - " + layout_name(layout(to)) + "::thread" + dimension + "t);");
+        const std::string limit = apart ? fresh("limit") : clamped;
+        if (apart) line("const int " + limit + " = " + (pool_.name(kernel::Type::i32, clamped) - thread_part(layout(to), axis)).text() + ";");
         const bool prefix = side == 0 ? inst.op == Op::lt || inst.op == Op::le : inst.op == Op::gt || inst.op == Op::ge;
         if (prefix && apart)
             prefixes_[to.v] = {axis,
                                [=](int count) { return side == 0 ? std::to_string(count) + sign + limit : limit + sign + std::to_string(count); }};
-        assign(to, [&](const std::string& r) {
-            const std::string count = apart ? layout_name(layout(to)) + "::register" + dimension + r + ")" : coordinate(layout(to), axis, r);
+        assign(to, [&](Ex r) {
+            const std::string count = (apart ? register_part(layout(to), axis, r) : coordinate(layout(to), axis, r)).atom();
             return "(" + (side == 0 ? count + sign + limit : limit + sign + count) + ")";
         });
         return true;
@@ -95,17 +95,17 @@ bool Emitter::select_by_counts(ir::InstId id) {
     for (int first = 0; first < registers(to); first += kTogether) {
         int64_t last = 0;
         for (int r = first; r < first + kTogether; ++r) last = std::max<int64_t>(last, layout(to).point(r, 0, 0)[d]);
-        const auto all = [&](const std::function<std::string(const std::string& r)>& value) {
-            each(kTogether, [&](const std::string& i) {
-                const std::string r = std::to_string(first) + " + " + i;
+        const auto all = [&](const std::function<std::string(Ex r)>& value) {
+            each(kTogether, [&](Ex i) {
+                const Ex r = i + first;
                 line(at(to, r) + " = " + value(r) + ";");
             });
         };
         open("if (" + prefix->second.holds(static_cast<int>(last)) + ")");
-        all([&](const std::string& r) { return at(in[1], r); });
+        all([&](Ex r) { return at(in[1], r); });
         close("} else {");
         ++depth_;
-        all([&](const std::string& r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
+        all([&](Ex r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
         close();
     }
     return true;

@@ -39,12 +39,12 @@ void Emitter::copy(ir::ValueId from, const std::string& to) {
     }
     if (is_words(from) || is_pairs(from) || is_quads(from)) {
         if (const std::string source = name(from); source != to)
-            each(array_size(from), [&](const std::string& r) { line(to + "[" + r + "] = " + source + "[" + r + "];"); });
+            each(array_size(from), [&](Ex r) { line(to + "[" + r + "] = " + source + "[" + r + "];"); });
         return;
     }
-    const std::string source = at(from, "0");
+    const std::string source = at(from, pool_.number(0));
     if (source == to + "[0]") return;
-    each_register(from, [&](const std::string& r) { line(to + "[" + r + "] = " + at(from, r) + ";"); });
+    each_register(from, [&](Ex r) { line(to + "[" + r + "] = " + at(from, r) + ";"); });
 }
 
 void Emitter::copy_all(std::span<const ir::ValueId> from, const std::vector<std::string>& to) {
@@ -66,7 +66,7 @@ void Emitter::copy_all(std::span<const ir::ValueId> from, const std::vector<std:
         } else if (is_scalar(from[i])) {
             line(to[i] + " = " + names[i] + ";");
         } else {
-            each(array_size(from[i]), [&](const std::string& r) { line(to[i] + "[" + r + "] = " + names[i] + "[" + r + "];"); });
+            each(array_size(from[i]), [&](Ex r) { line(to[i] + "[" + r + "] = " + names[i] + "[" + r + "];"); });
         }
     }
 }

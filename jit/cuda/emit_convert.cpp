@@ -20,12 +20,12 @@ void Emitter::cuda_convert(ir::InstId id) {
     if (shared_from && shared_to) return between_shared(id);
     if (shared_to) return to_shared(id);
     if (shared_from) return from_shared(id);
-    if (is_scalar(to)) return assign(to, [&](const std::string&) { return name(from); });
+    if (is_scalar(to)) return assign(to, [&](Ex) { return name(from); });
     const Conversion c = plan_conversion(layout(from), layout(to));
     if (convert_exchanges(c, layout(to))) return exchange(id);
     if (c.kind == Conversion::shuffle) return shuffle(id, c);
     if (c.kind == Conversion::none && take_over(to, from)) return;
-    assign(to, [&](const std::string& r) { return at(from, c.kind == Conversion::none ? r : rename(c.rename, r)); });
+    assign(to, [&](Ex r) { return at(from, c.kind == Conversion::none ? r : rename(c.rename, r)); });
 }
 
 /// A tile whose register r is register r ^ (XOR of by_bit[b] over the set bits b of t) of `tile`: one select per register and independent vector.
@@ -48,8 +48,8 @@ std::string Emitter::selected(const std::string& tile, const std::string& type, 
         const std::string next = fresh("x"), on = fresh("on"), bits = "(t & " + std::to_string(e.bits) + ")";
         line("const bool " + on + " = " + (std::has_single_bit(e.bits) ? bits + " != 0" : "(__popc" + bits + " & 1) != 0") + ";");
         line(type + " " + next + "[" + std::to_string(count) + "];");
-        each(count, [&](const std::string& r) {
-            line(next + "[" + r + "] = " + on + " ? " + current + "[" + r + " ^ " + std::to_string(e.vector) + "] : " + current + "[" + r + "];");
+        each(count, [&](Ex r) {
+            line(next + "[" + r + "] = " + on + " ? " + current + "[" + (r ^ e.vector).text() + "] : " + current + "[" + r + "];");
         });
         current = next;
     }
@@ -84,17 +84,17 @@ void Emitter::shuffle(ir::InstId id, const Conversion& c) {
     open("");
     if (!pairs) {
         const std::string placed = exchanged(c, name(from), type_of(to), registers(from), registers(to));
-        each_register(to, [&](const std::string& r) { assign_to(to, r, placed + "[" + r + "]"); });
+        each_register(to, [&](Ex r) { assign_to(to, r, placed + "[" + r + "]"); });
         return close();
     }
     prelude_.need("pairs");
     const std::string two = fresh("two"), half = std::to_string(registers(from) / 2);
     line("unsigned " + two + "[" + half + "];");
-    each(registers(from) / 2, [&](const std::string& r) { line(two + "[" + r + "] = " + packed(name(from), fn_.elem(from), "2 * " + r) + ";"); });
+    each(registers(from) / 2, [&](Ex r) { line(two + "[" + r + "] = " + packed(name(from), fn_.elem(from), r * 2) + ";"); });
     const std::string placed = exchanged(*pairs, two, "unsigned", registers(from) / 2, registers(to) / 2);
-    each(registers(to) / 2, [&](const std::string& r) {
-        assign_to(to, "2 * " + r, "low_short(" + placed + "[" + r + "])");
-        assign_to(to, "2 * " + r + " + 1", "high_short(" + placed + "[" + r + "])");
+    each(registers(to) / 2, [&](Ex r) {
+        assign_to(to, r * 2, "low_short(" + placed + "[" + r + "])");
+        assign_to(to, r * 2 + 1, "high_short(" + placed + "[" + r + "])");
     });
     close();
 }

@@ -32,10 +32,10 @@ Tile tile_of(const SharedLayout& l, const ir::Access& access) {
     return t;
 }
 
-/// Tile coordinates of (row, column), for shared_address.
-std::vector<std::string> in_tile(const SharedLayout& l) {
-    if (l.shape.rank == 1) return {"column"};
-    return l.contiguous == 1 ? std::vector<std::string>{"row", "column"} : std::vector<std::string>{"column", "row"};
+/// Tile coordinates, for shared_address.
+std::vector<Ex> in_tile(const SharedLayout& l, Ex row, Ex column) {
+    if (l.shape.rank == 1) return {column};
+    return l.contiguous == 1 ? std::vector<Ex>{row, column} : std::vector<Ex>{column, row};
 }
 
 }  // namespace
@@ -105,33 +105,31 @@ void Emitter::shared_put(ir::InstId id, const Ring& r, const std::string& to) {
     }
 }
 
-/// Index text of every tensor dimension, with the given ones of the tile's dimensions.
-std::vector<std::string> Emitter::put_coordinates(ir::InstId id, const SharedLayout& l, const std::string& row, const std::string& column) {
+/// Index of every tensor dimension, with the given ones of the tile's dimensions.
+std::vector<Ex> Emitter::put_coordinates(ir::InstId id, const SharedLayout& l, Ex row, Ex column) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::Access access = fn_.access(inst);
     const Tile tile = tile_of(l, access);
-    std::vector<std::string> out;
+    std::vector<Ex> out;
     size_t operand = 1;
     for (size_t d = 0; d < access.axes.size(); ++d) {
-        std::string at = access.axes[d].kind == ir::Access::all ? "" : name(fn_.operands(inst)[operand++]);
-        const std::string plus = d == tile.contiguous ? column : tile.has_rows && d == tile.across ? row : "";
-        if (!plus.empty()) at = at.empty() ? "(long long)(" + plus + ")" : "(" + at + " + (" + plus + "))";
+        Ex at = access.axes[d].kind == ir::Access::all ? int64(0) : element_at(fn_.operands(inst)[operand++], {});
+        if (d == tile.contiguous) at = at + column;
+        if (d != tile.contiguous && tile.has_rows && d == tile.across) at = at + row;
         out.push_back(at);
     }
     return out;
 }
 
 /// All indices but dimension `except` lie in the tensor.
-std::string Emitter::put_condition(ir::InstId id, const std::vector<std::string>& coordinates, int except) {
+Ex Emitter::put_condition(ir::InstId id, const std::vector<Ex>& coordinates, int except) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::Access access = fn_.access(inst);
-    std::string out;
-    for (size_t d = 0; d < access.axes.size(); ++d) {
-        if (static_cast<int>(d) == except || access.axes[d].in_bounds || access.axes[d].kind == ir::Access::all) continue;
-        out += (out.empty() ? "" : " && ") +
-               ("(unsigned long long)" + coordinates[d] + " < (unsigned long long)" + extent(fn_.operands(inst)[0], static_cast<int>(d)));
-    }
-    return out.empty() ? "true" : out;
+    Ex out = pool_.truth(true);
+    for (size_t d = 0; d < access.axes.size(); ++d)
+        if (static_cast<int>(d) != except && !access.axes[d].in_bounds && access.axes[d].kind != ir::Access::all)
+            out = both(out, within(coordinates[d], extent(fn_.operands(inst)[0], static_cast<int>(d))));
+    return out;
 }
 
 void Emitter::copy_chunks(ir::InstId id, const Ring& r, const std::string& to) {
@@ -142,23 +140,25 @@ void Emitter::copy_chunks(ir::InstId id, const Ring& r, const std::string& to) {
     prelude_.need("shared");
     prelude_.need("cp_async");
     // Rows begin on 16 bytes, and so does the tile: then every chunk does.
-    const std::vector<std::string> first = put_coordinates(id, l, "0", "0");
-    std::string odd = "(unsigned long long)" + name(tensor) + " | (unsigned long long)(" + first[tile.contiguous] + " * " + number(bytes) + ")";
+    const std::vector<Ex> first = put_coordinates(id, l, pool_.number(0), pool_.number(0));
+    Ex odd = u64(pool_.name(kernel::Type::other, name(tensor))) | u64(first[tile.contiguous] * bytes);
     for (size_t d = 0; d < first.size(); ++d)
-        if (d != tile.contiguous) odd += " | (unsigned long long)(" + stride(tensor, static_cast<int>(d)).text + " * " + number(bytes) + ")";
-    open("if (((" + odd + ") & 15) == 0)");
+        if (d != tile.contiguous) odd = odd | u64(stride(tensor, static_cast<int>(d)) * bytes);
+    open("if (" + eq(odd & 15, 0).text() + ")");
     const int64_t trips = (chunks + group_threads() - 1) / group_threads();
     line(trips <= 16 ? "#pragma unroll" : "#pragma unroll 1");
     open("for (int i = t; i < " + number(chunks) + "; i += " + number(group_threads()) + ")");
     line("const int row = i / " + number(in_row) + ", column = i % " + number(in_row) + " * " + number(per) + ";");
-    const std::vector<std::string> at = put_coordinates(id, l, "row", "column");
-    const std::string x = at[tile.contiguous], end = extent(tensor, static_cast<int>(tile.contiguous));
-    line("const long long left = " + end + " - " + x + ";");
-    line("const bool some = " + x + " >= 0 && left > 0 && " + put_condition(id, at, static_cast<int>(tile.contiguous)) + ";");
+    const Ex row = pool_.counter("row", tile.rows), column = pool_.counter("column", tile.columns);
+    const std::vector<Ex> at = put_coordinates(id, l, row, column);
+    const Ex x = at[tile.contiguous];
+    line("const long long left = " + (extent(tensor, static_cast<int>(tile.contiguous)) - x).text() + ";");
+    const Ex some = both(ge(x, 0), gt(pool_.name(kernel::Type::i64, "left"), 0));
+    line("const bool some = " + both(some, put_condition(id, at, static_cast<int>(tile.contiguous))).text() + ";");
     line("const int count = !some ? 0 : left < " + number(per) + " ? (int)left : " + number(per) + ";");
     const std::string function = copy_function(id);
-    line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " + shared_address(l, in_tile(l)) + "), " +
-         name(tensor) + " + (some ? " + offset(tensor, at) + " : 0), count * " + number(bytes) + ");");
+    line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " + shared_address(l, in_tile(l, row, column)).text() + "), " +
+         name(tensor) + " + (some ? " + offset(tensor, at).text() + " : 0), count * " + number(bytes) + ");");
     close();
     --depth_;
     line("} else {");
@@ -174,9 +174,10 @@ void Emitter::copy_elements(ir::InstId id, const Ring& r, const std::string& to)
     line("#pragma unroll 1");
     open("for (int i = t; i < " + number(tile.rows * tile.columns) + "; i += " + number(group_threads()) + ")");
     line("const int row = i / " + number(tile.columns) + ", column = i % " + number(tile.columns) + ";");
-    const std::vector<std::string> at = put_coordinates(id, l, "row", "column");
-    line("*(" + type_of(tensor) + "*)(" + to + " + " + shared_address(l, in_tile(l)) + ") = " + put_condition(id, at, -1) + " ? " +
-         read(fn_.elem(tensor), name(tensor), offset(tensor, at), plain_caching(id)) + " : " + zero(tensor) + ";");
+    const Ex row = pool_.counter("row", tile.rows), column = pool_.counter("column", tile.columns);
+    const std::vector<Ex> at = put_coordinates(id, l, row, column);
+    line("*(" + type_of(tensor) + "*)(" + to + " + " + shared_address(l, in_tile(l, row, column)).text() + ") = " +
+         chosen(put_condition(id, at, -1), read(fn_.elem(tensor), name(tensor), offset(tensor, at).text(), plain_caching(id)), zero(tensor)) + ";");
     close();
 }
 

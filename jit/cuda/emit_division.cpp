@@ -66,7 +66,7 @@ std::string Emitter::bounded_dividends(ir::ValueId dividend, ir::ValueId divisor
 std::string Emitter::moderate_dividends(ir::ValueId dividend, const std::string& type) {
     const std::string dividends = fresh("dividends");
     line(type + " " + dividends + ";");
-    each_register(dividend, [&](const std::string& r) { line(dividends + ".add(" + at(dividend, r) + ");"); });
+    each_register(dividend, [&](Ex r) { line(dividends + ".add(" + at(dividend, r) + ");"); });
     return dividends + ".moderate()";
 }
 
@@ -98,17 +98,17 @@ void Emitter::divide_by_shared(ir::InstId id) {
     prelude_.need("shared_division");
     const std::string moderate = fresh("moderate");
     line("bool " + moderate + " = true;");
-    each_register(to, [&](const std::string& r) { line(moderate + " &= is_shared_divisor(" + at(in[1], r) + ");"); });
+    each_register(to, [&](Ex r) { line(moderate + " &= is_shared_divisor(" + at(in[1], r) + ");"); });
     test_dividends(id, moderate);
     declare(to);
     open("if (" + moderate + ")");
-    each_register(to, [&](const std::string& r) {
+    each_register(to, [&](Ex r) {
         const std::string a = at(in[0], r), b = at(in[1], r);
         line(at(to, r) + " = reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "));");
     });
     close();
     open("else");
-    each_register(to, [&](const std::string& r) { line(at(to, r) + " = any_division(" + at(in[0], r) + ", " + at(in[1], r) + ");"); });
+    each_register(to, [&](Ex r) { line(at(to, r) + " = any_division(" + at(in[0], r) + ", " + at(in[1], r) + ");"); });
     close();
 }
 

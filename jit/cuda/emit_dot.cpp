@@ -39,10 +39,9 @@ std::string Emitter::factor(ir::ValueId v, const Format& to, bool tf32, const st
     return cast(to, narrow, cast(narrow, to, x, Round::rna));
 }
 
-std::string Emitter::clamped(ir::ValueId v, size_t d, const std::string& r) {
-    const TileLayout& l = layout(v);
-    const std::string c = coordinate(l, static_cast<int>(d), r), last = std::to_string(l.shape[d] - 1);
-    return l.padded(static_cast<int>(d)) == l.shape[d] ? c : "(" + c + " > " + last + " ? " + last + " : " + c + ")";
+Ex Emitter::clamped(ir::ValueId v, size_t d, Ex r) {
+    const Ex c = coordinate(layout(v), static_cast<int>(d), r), last = pool_.number(layout(v).shape[d] - 1);
+    return pool_.select(gt(c, last), last, c);
 }
 
 void Emitter::stage_slab(ir::ValueId v, const std::string& pointer, size_t k, const std::string& first, int64_t slab, int per,
@@ -54,63 +53,59 @@ void Emitter::stage_slab(ir::ValueId v, const std::string& pointer, size_t k, co
     laid.push((slab + per - 1) / per);
     laid.push(shape[other]);
     const bool whole = slab == shape[k], filled = slab % per != 0 || !whole;
-    const std::string count = std::to_string(per), last = std::to_string(shape[k]);
-    const auto number = [&](const std::vector<std::string>& c) {
-        std::vector<std::string> at(c.begin(), c.end() - 2);
-        const std::string from_first = whole ? c[k] : "(" + c[k] + " - " + first + ")";
-        at.push_back(per == 1 ? from_first : "(" + from_first + ") / " + count);
+    const Ex start = whole ? pool_.number(0) : int32(first), last = pool_.number(shape[k]);
+    const auto number = [&](const std::vector<Ex>& c) {
+        std::vector<Ex> at(c.begin(), c.end() - 2);
+        const Ex from_first = c[k] - start;
+        at.push_back(from_first / per);
         at.push_back(c[other]);
-        return per == 1 ? number_of(laid, at) : "(" + number_of(laid, at) + ") * " + count + " + (" + from_first + ") % " + count;
+        return number_of(laid, at) * per + from_first % per;
     };
     if (!in_registers(v)) {
         const std::string e = fresh("e"), kk = fresh("k");
         open_elements(e, laid.elements() * per);
-        std::vector<std::string> c(shape.rank);
-        int64_t below = per;
-        for (size_t d = shape.rank; d-- > 0;) {
-            const size_t from = d + 2 < shape.rank ? d : d + 1 == shape.rank ? other : k;
-            c[from] = "(" + e + " / " + std::to_string(below) + " % " + std::to_string(laid[d]) + ")";
-            below *= laid[d];
-        }
-        line("const int " + kk + " = " + first + " + " + c[k] + (per == 1 ? "" : " * " + count + " + " + e + " % " + count) + ";");
-        c[k] = kk;
-        const std::string element = value("*(const " + type_of(v) + "*)(" + name(v) + " + " + shared_address(fn_.placement(v).smem, c) + ")");
-        line(pointer + "[" + e + "] = " + (filled ? kk + " < " + last + " ? " + element + " : 0" : element) + ";");
+        const Ex number_of_element = pool_.counter(e, laid.elements() * per);
+        const std::vector<Ex> in_slab = coordinates_in(laid, number_of_element / per);
+        std::vector<Ex> c(in_slab.begin(), in_slab.end());
+        c[other] = in_slab[shape.rank - 1u];
+        line("const int " + kk + " = " + (int32(first) + in_slab[shape.rank - 2u] * per + number_of_element % per).text() + ";");
+        c[k] = int32(kk);
+        const std::string element = value("*(const " + type_of(v) + "*)(" + name(v) + " + " + shared_address(fn_.placement(v).smem, c).text() + ")");
+        line(pointer + "[" + e + "] = " + chosen(filled ? lt(c[k], last) : pool_.truth(true), element, "0") + ";");
         return close();
     }
-    const auto mine = [&](const std::string& r, const std::string& kk) {
-        std::string own = owns(layout(v), r);
-        if (!whole) own = (own == "true" ? "" : own + " && ") + ("(unsigned)(" + kk + " - " + first + ") < " + std::to_string(slab) + "u");
-        return own == "true" ? "" : "if (" + own + ") ";
+    const auto mine = [&](Ex r, Ex in_k) {
+        return whole ? owns(layout(v), r) : both(owns(layout(v), r), lt(u32(in_k - start), slab));
     };
     if (per == 4 && vector_width(layout(v), static_cast<int>(k)) >= 4 && shape[k] % 4 == 0) {
-        each(registers(v) / 4, [&](const std::string& group) {
-            const std::string r = group + " * 4";
-            const std::vector<std::string> c = coordinates_of(v, r);
-            const std::string word = word_of({at(v, r), at(v, r + " + 1"), at(v, r + " + 2"), at(v, r + " + 3")});
-            line(mine(r, c[k]) + "*(unsigned*)(" + pointer + " + " + number(c) + ") = " + word + ";");
+        each(registers(v) / 4, [&](Ex group) {
+            const Ex r = group * 4;
+            const std::vector<Ex> c = coordinates_of(v, r);
+            const std::string word = word_of({at(v, r), at(v, r + 1), at(v, r + 2), at(v, r + 3)});
+            line_if(mine(r, c[k]), "*(unsigned*)(" + pointer + " + " + number(c) + ") = " + word + ";");
         });
         return;
     }
-    each_register(v, [&](const std::string& r) {
-        const std::vector<std::string> c = coordinates_of(v, r);
-        line(mine(r, c[k]) + pointer + "[" + number(c) + "] = " + value(at(v, r)) + ";");
+    each_register(v, [&](Ex r) {
+        const std::vector<Ex> c = coordinates_of(v, r);
+        line_if(mine(r, c[k]), pointer + "[" + number(c).text() + "] = " + value(at(v, r)) + ";");
     });
     const int64_t beyond = (per - shape[k] % per) % per;
     if (beyond == 0) return;
-    if (!whole) open("if (" + first + " + " + std::to_string(slab) + " >= " + last + ")");
+    if (!whole) open("if (" + ge(start + slab, last).text() + ")");
     const std::string e = fresh("e");
     open_elements(e, laid.elements() / laid[laid.rank - 2u] * beyond);
-    std::vector<std::string> c(shape.rank);
+    std::vector<Ex> c(shape.rank);
+    const Ex number_of_element = int32(e);
     int64_t below = beyond;
     for (size_t d = shape.rank; d-- > 0;) {
         if (d + 2 == shape.rank) continue;
         const size_t to = d + 1 == shape.rank ? other : d;
-        c[to] = "(" + e + " / " + std::to_string(below) + " % " + std::to_string(shape[to]) + ")";
+        c[to] = number_of_element / below % shape[to];
         below *= shape[to];
     }
-    c[k] = "(" + last + " + " + e + " % " + std::to_string(beyond) + ")";
-    line(pointer + "[" + number(c) + "] = 0;");
+    c[k] = number_of_element % beyond + last;
+    line(pointer + "[" + number(c).text() + "] = 0;");
     close();
     if (!whole) close();
 }
@@ -161,24 +156,24 @@ void Emitter::thread_product(ir::InstId id) {
     line("#pragma unroll 1");
     open("for (int " + kk + " = 0; " + kk + " < " + (words ? "(" + count + " + 3) / 4" : count) + "; ++" + kk + ")");
     // The factor of operand i for a register of the result: an element of it, or a word.
-    const auto taken = [&](size_t i, const std::string& r) {
-        std::vector<std::string> c;
+    const auto taken = [&](size_t i, Ex r) {
+        std::vector<Ex> c;
         for (size_t d = 0; d < rank; ++d) c.push_back(clamped(to, d, r));
         const size_t other = rank - 2 + i;
         if (areas[i].empty()) {
-            c[rank - 1 - i] = first + " + " + kk + " * 4";
-            return "*(const unsigned*)(" + name(in[i]) + " + " + shared_address(fn_.placement(in[i]).smem, c) + ")";
+            c[rank - 1 - i] = int32(first) + int32(kk) * 4;
+            return "*(const unsigned*)(" + name(in[i]) + " + " + shared_address(fn_.placement(in[i]).smem, c).text() + ")";
         }
         Shape laid;
         for (size_t d = 0; d + 2 < rank; ++d) laid.push(fn_.type(to).shape[d]);
         laid.push(steps);
         laid.push(fn_.type(to).shape[other]);
-        std::vector<std::string> place(c.begin(), c.end() - 2);
-        place.push_back(kk);
+        std::vector<Ex> place(c.begin(), c.end() - 2);
+        place.push_back(int32(kk));
         place.push_back(c[other]);
-        return areas[i] + "[" + number_of(laid, place) + "]";
+        return areas[i] + "[" + number_of(laid, place).text() + "]";
     };
-    each_register(to, [&](const std::string& r) {
+    each_register(to, [&](Ex r) {
         const std::string x = taken(0, r), y = taken(1, r), sum = at(to, r);
         assign_to(to, r, words ? dp4a_function(row) + "(" + x + ", " + y + ", " + sum + ")" : prelude_.fma(f, x, y, sum));
     });

@@ -27,7 +27,7 @@ Emitter::BlockScales Emitter::stage_scales(ir::InstId id) {
         }
         s.array = fresh("scale");
         line("float " + s.array + "[" + std::to_string(registers(in[o])) + "];");
-        each_register(in[o], [&](const std::string& r) { line(s.array + "[" + r + "] = " + factor(in[o], f32, false, at(in[o], r)) + ";"); });
+        each_register(in[o], [&](Ex r) { line(s.array + "[" + r + "] = " + factor(in[o], f32, false, at(in[o], r)) + ";"); });
         const TileLayout &own = layout(in[o]), &sums = layout(fn_.result(inst));
         TileLayout::Point first{};
         for (int r = 0; r < sums.registers(); ++r) {
@@ -43,20 +43,20 @@ bool Emitter::takes_codes(Fmt instruction, ir::ValueId operand) const {
     return fn_.type(operand).elem == instruction || (fn_.elem(operand).kind == FormatKind::fixed && instruction == Fmt::i8);
 }
 
-void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string& k, const std::string& sum, const std::vector<int>& registers) {
+void Emitter::add_scaled(ir::InstId id, const BlockScales& s, Ex k, const std::string& sum, const std::vector<int>& registers) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId to = fn_.result(inst);
     const Format &f32 = fn_.types().format(id_of(Fmt::f32)), &f = fn_.elem(to);
     const auto cast = [&](const Format& t, const Format& from, const std::string& x) {
         return t == from ? x : prelude_.cast(t, from, x, Round::rne, Overflow::automatic);
     };
-    const auto scale = [&](size_t d, const std::string& r) {
-        const std::string block = "(" + k + ") / " + std::to_string(s[d].block);
-        if (s[d].own.empty()) return s[d].array + "[" + block + " * " + std::to_string(fn_.type(to).shape[d]) + " + " + clamped(to, d, r) + "]";
-        return s[d].array + "[" + block + " + " + rename(s[d].own, r) + "]";
+    const auto scale = [&](size_t d, Ex r) {
+        const Ex block = k / s[d].block;
+        const Ex number = s[d].own.empty() ? block * fn_.type(to).shape[d] + clamped(to, d, r) : block + rename(s[d].own, r);
+        return s[d].array + "[" + number.text() + "]";
     };
     // One times a scale is the scale.
-    const auto both = [&](const std::string& r) -> std::string {
+    const auto both = [&](Ex r) -> std::string {
         if (s[0].array.empty()) return s[1].array.empty() ? "1.0f" : scale(1, r);
         if (s[1].array.empty()) return scale(0, r);
         const Known scales[] = {scale(0, r), scale(1, r)};
@@ -66,8 +66,9 @@ void Emitter::add_scaled(ir::InstId id, const BlockScales& s, const std::string&
     const bool codes = product_row(fn_, id).acc == Fmt::i32;
     const int places = codes ? fn_.elem(fn_.operands(inst)[0]).frac_bits + fn_.elem(fn_.operands(inst)[1]).frac_bits : 0;
     const std::string unit = places ? " * 0x1p-" + std::to_string(places) + "f" : "";
-    each(static_cast<int>(registers.size()), [&](const std::string& i) {
-        const std::string r = rename(registers, i), partial = (codes ? "(float)" : "") + sum + "[" + i + "]" + unit;
+    each(static_cast<int>(registers.size()), [&](Ex i) {
+        const Ex r = rename(registers, i);
+        const std::string partial = (codes ? "(float)" : "") + sum + "[" + i + "]" + unit;
         const std::string total = prelude_.fma(f32, partial, both(r), cast(f32, f, at(to, r)));
         assign_to(to, r, cast(f, f32, total));
     });
@@ -95,16 +96,16 @@ void Emitter::scaled_fma_product(ir::InstId id) {
     const auto next = [&](int64_t block) { return "(" + first + " / " + std::to_string(block) + " + 1) * " + std::to_string(block); };
     const std::string a_end = next(scales[0].block), b_end = next(scales[1].block);
     line(end + " = " + a_end + " < " + b_end + " ? " + a_end + " : " + b_end + ";");
-    each_register(to, [&](const std::string& r) { line(sum + "[" + r + "] = 0.0f;"); });
+    each_register(to, [&](Ex r) { line(sum + "[" + r + "] = 0.0f;"); });
     line("#pragma unroll 1");
     open("for (int " + kk + " = " + first + "; " + kk + " < " + end + "; ++" + kk + ")");
-    each_register(to, [&](const std::string& r) {
-        const std::string x = factors[0] + "[" + clamped(to, 0, r) + " * " + std::to_string(k) + " + " + kk + "]";
-        const std::string y = factors[1] + "[" + kk + " * " + std::to_string(n) + " + " + clamped(to, 1, r) + "]";
+    each_register(to, [&](Ex r) {
+        const std::string x = factors[0] + "[" + (clamped(to, 0, r) * k + int32(kk)).text() + "]";
+        const std::string y = factors[1] + "[" + (int32(kk) * n + clamped(to, 1, r)).text() + "]";
         line(sum + "[" + r + "] = " + prelude_.fma(f32, x, y, sum + "[" + r + "]") + ";");
     });
     close();
-    add_scaled(id, scales, first, sum, all_registers(to));
+    add_scaled(id, scales, int32(first), sum, all_registers(to));
     close();
     close();
 }

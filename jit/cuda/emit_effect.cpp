@@ -98,14 +98,12 @@ void Emitter::cuda_print(ir::InstId id) {
         const std::string start = to + "[" + std::to_string(at_word);
         at_word += n;
         if (is_scalar(v)) {
-            line("if (t == 0) " + start + "] = " + code_text(v, at(v, "")) + ";");
+            line("if (t == 0) " + start + "] = " + code_text(v, at(v, {})) + ";");
             continue;
         }
-        each_register(v, [&](const std::string& r) {
-            std::string ok = owns(layout(v), r);
-            const std::string number = logical_number(layout(v), r);
-            if (n < fn_.type(v).shape.elements()) ok += " && " + number + " < " + std::to_string(n);
-            line((ok == "true" ? "" : "if (" + ok + ") ") + start + " + " + number + "] = " + code_text(v, at(v, r)) + ";");
+        each_register(v, [&](Ex r) {
+            const Ex number = logical_number(layout(v), r), shown = n < fn_.type(v).shape.elements() ? lt(number, n) : pool_.truth(true);
+            line_if(both(owns(layout(v), r), shown), start + " + " + number + "] = " + code_text(v, at(v, r)) + ";");
         });
     }
     close();
@@ -130,9 +128,9 @@ void Emitter::cuda_assert(ir::InstId id) {
     const std::string first = fresh("first"), shared = scratch_area(id, "unsigned", scratch_plan(fn_, id).work.at(0));
     line("if (t == 0) " + shared + "[0] = ~0u;");
     line("unsigned " + first + " = ~0u;");
-    each_register(v, [&](const std::string& r) {
-        const std::string ok = inside(layout(v), r), number = "(unsigned)" + logical_number(layout(v), r);
-        line("if (" + (ok == "true" ? "" : ok + " && ") + "!" + at(v, r) + " && " + number + " < " + first + ") " + first + " = " + number + ";");
+    each_register(v, [&](Ex r) {
+        const Ex number = u32(logical_number(layout(v), r)), earlier = lt(number, pool_.name(kernel::Type::u32, first));
+        line_if(both(both(inside(layout(v), r), negation(element_at(v, r))), earlier), first + " = " + number.text() + ";");
     });
     sync();
     line("if (" + first + " != ~0u) atomicMin(" + shared + ", " + first + ");");

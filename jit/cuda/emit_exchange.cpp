@@ -61,8 +61,8 @@ std::string function_text(const Exchange& plan) {
 }  // namespace
 
 void Emitter::exchange_side(const TileLayout& l, const ExchangeText& e, const std::string& tile, bool write) {
-    const auto number = [&](const std::string& r) {
-        std::vector<std::string> c;
+    const auto number = [&](Ex r) {
+        std::vector<Ex> c;
         for (int d = 0; d < l.shape.rank; ++d) c.push_back(coordinate(l, d, r));
         return number_of(e.plan.extents, c);
     };
@@ -70,18 +70,18 @@ void Emitter::exchange_side(const TileLayout& l, const ExchangeText& e, const st
     std::string copies;
     if (write && (l.lane_copies() || l.warp_copies())) copies = "if (" + layout_name(l) + "::owner(t)) ";
     if (l.registers() > unroll_limit_ || vector == 1) {
-        each(l.registers(), [&](const std::string& r) {
-            const std::string place = e.pointer + "[" + e.function + "(" + number(r) + ")]", element = tile + "[" + r + "]";
+        each(l.registers(), [&](Ex r) {
+            const std::string place = e.pointer + "[" + e.function + "(" + number(r).text() + ")]", element = tile + "[" + r.text() + "]";
             line(write ? copies + place + " = " + element + ";" : element + " = " + place + ";");
         });
         return;
     }
     const bool linear = !e.plan.columns.empty();
     const std::string base = fresh("a"), word = wide_type(static_cast<size_t>(vector * e.bytes));
-    if (linear) line("const int " + base + " = " + e.function + "(" + number("0") + ");");
+    if (linear) line("const int " + base + " = " + e.function + "(" + number(pool_.number(0)).text() + ");");
     for (const WordAccess& a : accesses(l, e.plan, vector)) {
         const std::string address =
-            linear ? base + " ^ " + std::to_string(a.first) : e.function + "(" + number(std::to_string(a.elements[0][0])) + ")";
+            linear ? base + " ^ " + std::to_string(a.first) : e.function + "(" + number(pool_.number(a.elements[0][0])).text() + ")";
         const std::string place = "*(" + word + "*)(" + e.pointer + " + (" + address + "))";
         open(write ? copies : "");
         std::string list;

@@ -100,10 +100,10 @@ Emitter::Fused* Emitter::fused(ir::ValueId v) {
 }
 
 /// Register r of a tile of the pending loop: for tiles that join it, its variable there. Any other register exists only after the loop.
-std::optional<std::string> Emitter::fused_at(ir::ValueId v, const std::string& r) {
+std::optional<std::string> Emitter::fused_at(ir::ValueId v, Ex r) {
     Fused* f = fused(v);
     if (!f) return std::nullopt;
-    if (joining_ && r == kRegister) {
+    if (joining_ && r == pool_.counter(kRegister, registers(v))) {
         f->read = true;
         return names_[v.v] + "_" + kRegister;
     }
@@ -111,7 +111,7 @@ std::optional<std::string> Emitter::fused_at(ir::ValueId v, const std::string& r
     return std::nullopt;
 }
 
-void Emitter::fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value) {
+void Emitter::fuse(ir::ValueId result, const std::function<std::string(Ex r)>& value) {
     const ir::Inst& inst = *fn_.def(result);
     const int64_t more = work(fn_, inst) * registers(result);
     // After a choice by position a loop ends: masks that are used all at once, compilers compute where they are used, and others they keep in
@@ -120,8 +120,9 @@ void Emitter::fuse(ir::ValueId result, const std::function<std::string(const std
     if (ends || (!fused_.empty() && registers(fused_[0].value) != registers(result))) end_fused();
     name(result);
     joining_ = true;
-    std::string text = value(kRegister);
-    if (fused_.empty()) text = value(kRegister);  // it may have ended the loop whose variables it named
+    const Ex r = pool_.counter(kRegister, registers(result));
+    std::string text = value(r);
+    if (fused_.empty()) text = value(r);  // it may have ended the loop whose variables it named
     joining_ = false;
     // An elementwise operation reads all its operands here; others may read a tile once more elsewhere.
     const auto operands = fn_.operands(inst);
@@ -160,7 +161,7 @@ void Emitter::end_fused(const Part* store) {
         open("for (int " + r + " = " + std::to_string(from) + "; " + r + " < " + std::to_string(to) + "; " +
              (group > 1 ? r + " += " + std::to_string(group) : "++" + r) + ")");
         if (group > 1)
-            fused_group(all, r, group, store);
+            fused_group(all, pool_.counter(r, n), group, store);
         else
             fused_elements(all);
         close();
@@ -169,15 +170,14 @@ void Emitter::end_fused(const Part* store) {
 }
 
 /// Loads the vectors of `count` registers from `first` on, computes their elements and stores them.
-void Emitter::fused_group(const std::vector<Fused>& all, const std::string& first, int count, const Part* store) {
+void Emitter::fused_group(const std::vector<Fused>& all, Ex first, int count, const Part* store) {
     for (const Fused& f : all) {
         if (!f.load) continue;
         const std::string wide = names_[f.value.v] + "_w";
         const std::string type = wide_type(static_cast<size_t>(f.vector) * fn_.elem(f.value).container_bytes());
         line("alignas(16) " + type_of(f.value) + " " + wide + "[" + std::to_string(count) + "];");
         for (int i = 0; i < count; i += f.vector) {
-            const std::string offset = std::to_string(i);
-            line("*(" + type + "*)(" + wide + " + " + offset + ") = " + f.load("(" + first + " + " + offset + ")") + ";");
+            line("*(" + type + "*)(" + wide + " + " + number(i) + ") = " + f.load(first + i) + ";");
         }
     }
     unroll(count);
@@ -185,7 +185,7 @@ void Emitter::fused_group(const std::vector<Fused>& all, const std::string& firs
     fused_elements(all);
     close();
     for (int i = 0; store && i < count; i += store->vector) {
-        const std::string r = "(" + first + " + " + std::to_string(i) + ")";
+        const Ex r = first + i;
         store_vector(*store, r, stored_vector(*store, r), true);
     }
 }
@@ -238,9 +238,9 @@ bool Emitter::join_load(ir::InstId id) {
     if (!may_join(id)) return false;
     const Part part = part_ahead(id);
     const ir::ValueId v = part.value;
-    fuse(v, [&](const std::string& r) { return names_[v.v] + "_w[" + r + " - g]"; });
+    fuse(v, [&](Ex r) { return names_[v.v] + "_w[" + r + " - g]"; });
     fused_.back().vector = part.vector;
-    fused_.back().load = [this, part](const std::string& r) { return load_vector(part, r, true, ""); };
+    fused_.back().load = [this, part](Ex r) { return load_vector(part, r, true, ""); };
     return true;
 }
 

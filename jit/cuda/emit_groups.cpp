@@ -25,34 +25,33 @@ bool moves_narrow_elements(const ir::Function& fn) {
 
 }  // namespace
 
-/// Whether registers [first, first + count) leave the tensor through no range; "" where that takes more than a comparison or two.
-std::string Emitter::group_inside(const Part& part, int first, int count) {
+/// Whether registers [first, first + count) leave the tensor through no range; empty where that takes more than a comparison or two.
+Ex Emitter::group_inside(const Part& part, int first, int count) {
     const TileLayout& l = layout(part.value);
-    std::string out = part.fixed;
+    Ex out = part.fixed;
     for (size_t a = 0; a < part.axes.size(); ++a) {
         const Part::Axis& axis = part.axes[a];
         if (part.access.axes[a].kind == ir::Access::gather) return {};
-        if (axis.dim < 0 || axis.size.empty() || part.access.axes[a].kind == ir::Access::index) continue;
+        if (axis.dim < 0 || !axis.size || part.access.axes[a].kind == ir::Access::index) continue;
         const auto d = static_cast<size_t>(axis.dim);
-        if (axis.count.empty() || !additive(l, axis.dim)) return {};
+        if (!axis.count || !additive(l, axis.dim)) return {};
         int64_t low = INT64_MAX, high = 0;
         for (int r = first; r < first + count; ++r) {
             low = std::min<int64_t>(low, l.point(r, 0, 0)[d]);
             high = std::max<int64_t>(high, l.point(r, 0, 0)[d]);
         }
-        const std::string thread = thread_part(l, axis.dim);
-        out = both(out, std::to_string(low) + " + " + thread + " >= " + axis.low + " && " + std::to_string(high) + " + " + thread + " < " + axis.low +
-                            " + " + axis.count);
+        const Ex thread = thread_part(l, axis.dim);
+        out = both(out, both(ge(thread + low, axis.low), lt(thread + high, axis.low + axis.count)));
     }
     return out;
 }
 
-/// The same for the group that begins at any register `first`; "" too where groups differ in more than where they begin.
-std::string Emitter::any_group_inside(const Part& part, const std::string& first) {
+/// The same for the group that begins at any register `first`; empty too where groups differ in more than where they begin.
+Ex Emitter::any_group_inside(const Part& part, Ex first) {
     const TileLayout& l = layout(part.value);
-    std::string out = part.fixed;
+    Ex out = part.fixed;
     for (const Part::Axis& axis : part.axes) {
-        if (axis.dim < 0 || axis.size.empty()) continue;
+        if (axis.dim < 0 || !axis.size) continue;
         const auto d = static_cast<size_t>(axis.dim);
         const auto at = [&](int r) { return int64_t{l.point(r, 0, 0)[d]}; };
         int64_t high = 0;
@@ -65,23 +64,24 @@ std::string Emitter::any_group_inside(const Part& part, const std::string& first
             }
             if (low != 0 || most != high) return {};
         }
-        const std::string c = coordinate(l, axis.dim, first);
-        out = both(out, c + " >= " + axis.low + " && " + c + " + " + std::to_string(high) + " < " + axis.low + " + " + axis.count);
+        const Ex c = coordinate(l, axis.dim, first);
+        out = both(out, both(ge(c, axis.low), lt(c + high, axis.low + axis.count)));
     }
     return out;
 }
 
 /// Many registers: the groups are trips of a loop, and the tile lies in local memory, where its elements cost less than reaching them.
-void Emitter::by_groups_in_loop(const Part& part, bool checked, bool groups, const std::function<void(const std::string& r, bool bounds)>& body) {
+void Emitter::by_groups_in_loop(const Part& part, bool checked, bool groups, const std::function<void(Ex r, bool bounds)>& body) {
     const int count = registers(part.value), together = count % kTogether ? 1 : kTogether;
-    const std::string g = fresh("g"), inside = groups ? any_group_inside(part, g) : std::string();
+    const std::string g = fresh("g");
+    const Ex first = pool_.counter(g, count), inside = groups ? any_group_inside(part, first) : Ex();
     line("#pragma unroll 1");
     open("for (int " + g + " = 0; " + g + " < " + std::to_string(count) + "; " + g + " += " + std::to_string(together) + ")");
-    const auto group = [&](bool bounds) { each(together, [&](const std::string& i) { body(g + " + " + i, bounds); }); };
-    if (inside.empty()) {
+    const auto group = [&](bool bounds) { each(together, [&](Ex i) { body(first + i, bounds); }); };
+    if (!inside) {
         group(checked);
     } else {
-        open("if (" + inside + ")");
+        open("if (" + inside.text() + ")");
         group(false);
         close("} else {");
         ++depth_;
@@ -92,16 +92,16 @@ void Emitter::by_groups_in_loop(const Part& part, bool checked, bool groups, con
 }
 
 /// Registers one by one; the body is told whether the element needs its bounds.
-void Emitter::by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body) {
-    const bool groups = checked && part.vector == 1 && !is_scalar(part.value) && !part.mask.value.valid() && registers(part.value) % kTogether == 0 &&
+void Emitter::by_groups(const Part& part, bool checked, const std::function<void(Ex r, bool bounds)>& body) {
+    const bool groups = checked && part.vector == 1 && !is_scalar(part.value) && !part.mask && registers(part.value) % kTogether == 0 &&
                         registers(part.value) <= unroll_limit_ && moves_narrow_elements(fn_) &&
-                        part_condition(part, "0", true) != part_condition(part, "0", false) && !group_inside(part, 0, 1).empty();
+                        part_condition(part, pool_.number(0), true) != part_condition(part, pool_.number(0), false) && group_inside(part, 0, 1);
     const bool rolled = !is_scalar(part.value) && bit_addressed(fn_.elem(part.tensor)) && registers(part.value) > kMostSpeltOut;
     if (rolled) return by_groups_in_loop(part, checked, groups, body);
-    if (!groups) return each_register(part.value, [&](const std::string& r) { body(r, checked); });
+    if (!groups) return each_register(part.value, [&](Ex r) { body(r, checked); });
     for (int first = 0; first < registers(part.value); first += kTogether) {
-        const auto group = [&](bool bounds) { each(kTogether, [&](const std::string& i) { body(std::to_string(first) + " + " + i, bounds); }); };
-        open("if (" + group_inside(part, first, kTogether) + ")");
+        const auto group = [&](bool bounds) { each(kTogether, [&](Ex i) { body(i + first, bounds); }); };
+        open("if (" + group_inside(part, first, kTogether).text() + ")");
         group(false);
         close("} else {");
         ++depth_;

@@ -29,11 +29,11 @@ Emitter::TilePart Emitter::tile_part(const ir::AccessOperands& in, ir::ValueId p
 }
 
 /// Emits the index variables of element r of the part; gives the element's number in the tile, and adds to `condition` what must hold for it.
-std::string Emitter::place_in_tile(const TilePart& p, const std::string& r, std::string& condition) {
+Ex Emitter::place_in_tile(const TilePart& p, Ex r, Ex& condition) {
     constexpr int64_t kLargeStep = int64_t{1} << 38;
     const Shape& shape = fn_.type(p.tile).shape;
-    const std::vector<std::string> own = coordinates_of(p.part, r);
-    std::vector<std::string> c;
+    const std::vector<Ex> own = coordinates_of(p.part, r);
+    std::vector<Ex> c;
     for (size_t a = 0; a < p.axes.size(); ++a) {
         const Access::Axis& kind = p.access.axes[a];
         const TilePart::Axis& axis = p.axes[a];
@@ -41,27 +41,29 @@ std::string Emitter::place_in_tile(const TilePart& p, const std::string& r, std:
             c.push_back(own[static_cast<size_t>(axis.dim)]);
             continue;
         }
-        std::string value = name(axis.index);
+        Ex value;
         if (kind.kind == Access::gather && !is_scalar(axis.index)) {
             const Shape& joint = fn_.type(axis.index).shape;
-            std::vector<std::string> at;
+            std::vector<Ex> at;
             for (size_t d = 0; d < joint.rank; ++d)
-                at.push_back(joint[d] == 1 ? "0" : own[static_cast<size_t>(axis.dim + p.joint_rank - joint.rank) + d]);
-            value = axis.pointer + "[" + number_of(joint, at) + "]";
+                at.push_back(joint[d] == 1 ? pool_.number(0) : own[static_cast<size_t>(axis.dim + p.joint_rank - joint.rank) + d]);
+            value = pool_.index(kernel::Type::i64, pool_.name(kernel::Type::other, axis.pointer), number_of(joint, at));
         } else if (kind.kind == Access::range) {
-            const std::string& at = own[static_cast<size_t>(axis.dim)];
+            const Ex at = own[static_cast<size_t>(axis.dim)];
             // Unsigned: it may wrap, and what wraps is outside, unless the product itself leaves 64 bits.
-            value = "(long long)((unsigned long long)" + value + " + (unsigned long long)" + at + " * " +
-                    std::to_string(static_cast<uint64_t>(kind.step)) + "ull)";
+            value = kernel::cast(kernel::Type::i64, u64(element_at(axis.index, {})) + u64(at) * kind.step);
             if (kind.step >= kLargeStep || kind.step <= -kLargeStep) {
                 const uint64_t magnitude = kind.step < 0 ? 0 - static_cast<uint64_t>(kind.step) : static_cast<uint64_t>(kind.step);
-                condition += (condition.empty() ? "" : " && ") + (at + " <= " + std::to_string(static_cast<uint64_t>(INT64_MAX) / magnitude));
+                condition = both(condition, le(at, static_cast<int64_t>(static_cast<uint64_t>(INT64_MAX) / magnitude)));
             }
+        } else {
+            value = element_at(axis.index, {});
         }
         const std::string i = fresh("i");
-        line("const long long " + i + " = " + value + ";");
-        c.push_back("(unsigned)" + i);
-        if (!kind.in_bounds) condition += (condition.empty() ? "" : " && ") + ("(unsigned long long)" + i + " < " + std::to_string(shape[a]) + "ull");
+        line("const long long " + i + " = " + value.text() + ";");
+        const Ex variable = pool_.name(kernel::Type::i64, i);
+        c.push_back(i32(variable));
+        if (!kind.in_bounds) condition = both(condition, within(variable, int64(shape[a])));
     }
     return number_of(shape, c);
 }
@@ -74,18 +76,18 @@ void Emitter::cuda_extract(ir::InstId id) {
     const std::vector<std::string> pointers = stage_operands(id);
     if (!pointers[0].empty()) sync();
     const TilePart p = tile_part(in, to, pointers);
-    each_register(to, [&](const std::string& r) {
-        const std::string ghost = is_scalar(to) ? "true" : inside(layout(to), r);
-        if (ghost != "true") {
+    each_register(to, [&](Ex r) {
+        const Ex real = is_real(to, r);
+        if (!real.is_true()) {
             assign_to(to, r, zero(to));
-            open("if (" + ghost + ")");
+            open("if (" + real.text() + ")");
         }
-        std::string condition = in.mask ? staged(in.mask.value, pointers[in.mask.at], to, r, number_at(to, r)) : "";
-        const std::string number = place_in_tile(p, r, condition);
-        const std::string element = pointers[0].empty() ? name(p.tile) : pointers[0] + "[" + number + "]";
-        const std::string otherwise = in.other ? staged(in.other.value, pointers[in.other.at], to, r, number_at(to, r)) : zero(to);
-        assign_to(to, r, condition.empty() ? element : condition + " ? " + element + " : " + otherwise);
-        if (ghost != "true") close();
+        Ex condition = in.mask ? staged(in.mask.value, pointers[in.mask.at], to, r, number_at(to, r)) : pool_.truth(true);
+        const Ex number = place_in_tile(p, r, condition);
+        const std::string element = pointers[0].empty() ? name(p.tile) : pointers[0] + "[" + number.text() + "]";
+        const std::string otherwise = in.other ? staged(in.other.value, pointers[in.other.at], to, r, number_at(to, r)).text() : zero(to);
+        assign_to(to, r, chosen(condition, element, otherwise));
+        if (!real.is_true()) close();
     });
     close();
 }
@@ -113,30 +115,30 @@ void Emitter::cuda_deposit(ir::InstId id) {
         close();
     }
     sync();
-    const auto each_element = [&](const std::function<void(const std::string& r, const std::string& place)>& body) {
-        each_register(value, [&](const std::string& r) {
-            std::string condition = is_scalar(value) ? "t == 0" : owns(layout(value), r);
-            if (condition == "true") condition.clear();
-            if (!condition.empty()) open("if (" + condition + ")");
-            std::string holds = in.mask ? staged(in.mask.value, pointers[in.mask.at], value, r, number_at(value, r)) : "";
-            const std::string place = place_in_tile(p, r, holds);
-            if (!holds.empty()) open("if (" + holds + ")");
-            body(r, place);
-            if (!holds.empty()) close();
-            if (!condition.empty()) close();
+    const auto each_element = [&](const std::function<void(Ex r, const std::string& place)>& body) {
+        each_register(value, [&](Ex r) {
+            const Ex mine = stores(value, r);
+            if (!mine.is_true()) open("if (" + mine.text() + ")");
+            Ex holds = in.mask ? staged(in.mask.value, pointers[in.mask.at], value, r, number_at(value, r)) : pool_.truth(true);
+            const Ex place = place_in_tile(p, r, holds);
+            if (!holds.is_true()) open("if (" + holds.text() + ")");
+            body(r, place.text());
+            if (!holds.is_true()) close();
+            if (!mine.is_true()) close();
         });
     };
     if (collides) {
-        each_element(
-            [&](const std::string& r, const std::string& place) { line("atomicMax(&" + last + "[" + place + "], " + number_at(value, r) + ");"); });
+        each_element([&](Ex r, const std::string& place) {
+            line("atomicMax(&" + last + "[" + place + "], " + number_at(value, r).text() + ");");
+        });
         sync();
     }
-    each_element([&](const std::string& r, const std::string& place) {
+    each_element([&](Ex r, const std::string& place) {
         const std::string wins = collides ? "if (" + last + "[" + place + "] == " + number_at(value, r) + ") " : "";
         line(wins + pointers[0] + "[" + place + "] = " + at(value, r) + ";");
     });
     sync();
-    fill(to, [&](const std::string& r) { return pointers[0] + "[" + number_at(to, r) + "]"; });
+    fill(to, [&](Ex r) { return pointers[0] + "[" + number_at(to, r).text() + "]"; });
     close();
 }
 

@@ -133,11 +133,11 @@ void Emitter::call_instruction(ir::InstId id) {
     for (size_t o = 0; o < i.operands.size(); ++o) registers_of.push_back(ptx_registers(i.operands[o], fn_.elem(values[o])));
     registers_of.push_back(ptx_registers(i.result, fn_.elem(result)));
     const AsmFunction function = asm_function(i, form->text, values, registers_of);
-    const auto element = [&](size_t operand, const std::string& q, int e) {
+    const auto element = [&](size_t operand, Ex q, int e) {
         const int n = registers_of[operand].elements;
-        return n == 1 ? q : "(" + q + ") * " + std::to_string(n) + " + " + std::to_string(e);
+        return n == 1 ? q : q * n + e;
     };
-    const auto once = [&](const std::string& q) {
+    const auto once = [&](Ex q) {
         open("");
         std::string arguments;
         for (size_t u = 0; u < function.uses.size(); ++u) {
@@ -156,7 +156,7 @@ void Emitter::call_instruction(ir::InstId id) {
         close();
     };
     declare(result);
-    if (is_scalar(result)) return once("");
+    if (is_scalar(result)) return once({});
     if (i.on_tiles()) converge();
     each(registers(result) / registers_of.back().elements, once);
 }

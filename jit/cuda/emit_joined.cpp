@@ -9,9 +9,9 @@ namespace tegula::cuda {
 
 namespace {
 
-std::vector<std::string> elements(const std::vector<std::string>& arrays, const std::string& r) {
+std::vector<std::string> elements(const std::vector<std::string>& arrays, Ex r) {
     std::vector<std::string> out;
-    for (const std::string& a : arrays) out.push_back(a + "[" + r + "]");
+    for (const std::string& a : arrays) out.push_back(a + "[" + r.text() + "]");
     return out;
 }
 
@@ -24,8 +24,8 @@ void Emitter::reduce_joined(ir::InstId id, const ReducePlan& plan, const Joined&
                 join_digits(step, joined);
                 break;
             case ReducePlan::Step::reg:
-                each_of(step.live, [&](const std::string& r) {
-                    joined.join(elements(joined.names, r), elements(joined.names, r + " + " + std::to_string(step.a)));
+                each_of(step.live, [&](Ex r) {
+                    joined.join(elements(joined.names, r), elements(joined.names, r + step.a));
                 });
                 break;
             case ReducePlan::Step::lane:
@@ -48,9 +48,8 @@ void Emitter::join_digits(const ReducePlan::Step& step, const Joined& joined) {
     while (half * 2 < step.b) half *= 2;
     for (; half > 0; half /= 2)
         for (int digit = 0; digit < half && digit + half < step.b; ++digit)
-            each_of(step.live, [&](const std::string& r) {
-                const std::string from = std::to_string((digit + half) * step.a);
-                joined.join(elements(joined.names, digit ? r + " + " + std::to_string(digit * step.a) : r), elements(joined.names, r + " + " + from));
+            each_of(step.live, [&](Ex r) {
+                joined.join(elements(joined.names, r + digit * step.a), elements(joined.names, r + (digit + half) * step.a));
             });
 }
 
@@ -58,10 +57,10 @@ void Emitter::join_lanes(const ReducePlan::Step& step, const Joined& joined) {
     const bool scatter = step.kind == ReducePlan::Step::scatter;
     const std::string upper = fresh("upper");
     if (scatter) line("const bool " + upper + " = (t & " + std::to_string(step.a) + ") != 0;");
-    each_of(step.live, [&](const std::string& r) {
+    each_of(step.live, [&](Ex r) {
         std::vector<std::string> sent = elements(joined.names, r);
         for (size_t i = 0; i < sent.size() && scatter; ++i) {
-            const std::string mine = sent[i], second = joined.names[i] + "[" + r + " + " + std::to_string(step.b) + "]";
+            const std::string mine = sent[i], second = joined.names[i] + "[" + (r + step.b).text() + "]";
             sent[i] = fresh("sent");
             line("const " + joined.types[i] + " " + sent[i] + " = " + upper + " ? " + mine + " : " + second + ";");
             line("if (" + upper + ") " + mine + " = " + second + ";");
@@ -82,10 +81,10 @@ std::vector<std::string> Emitter::from_lane(const std::vector<std::string>& sent
 }
 
 /// Live registers in order are rows of one element per thread of the group.
-void Emitter::each_row(const ReducePlan::Step& step, const std::function<void(const std::string& r, const std::string& row)>& body) {
+void Emitter::each_row(const ReducePlan::Step& step, const std::function<void(Ex r, Ex row)>& body) {
     std::vector<int> rows(step.live.size());
     for (size_t i = 0; i < rows.size(); ++i) rows[i] = static_cast<int>(i);
-    each_of(rows, [&](const std::string& row) { body(rename(step.live, row), row); });
+    each_of(rows, [&](Ex row) { body(rename(step.live, row), row); });
 }
 
 /// Every thread writes its partial results; gives the areas, by array.
@@ -93,9 +92,9 @@ std::vector<std::string> Emitter::write_partials(ir::InstId id, const ReducePlan
     const ScratchPlan plan = scratch_plan(fn_, id);
     std::vector<std::string> areas;
     for (size_t i = 0; i < joined.names.size(); ++i) areas.push_back(scratch_area(id, joined.types[i], plan.work[i]));
-    each_row(step, [&](const std::string& r, const std::string& row) {
+    each_row(step, [&](Ex r, Ex row) {
         for (size_t i = 0; i < areas.size(); ++i)
-            line(areas[i] + "[" + row + " * " + std::to_string(group_threads()) + " + t] = " + joined.names[i] + "[" + r + "];");
+            line(areas[i] + "[" + (row * group_threads() + thread_).text() + "] = " + joined.names[i] + "[" + r.text() + "];");
     });
     sync();
     return areas;
@@ -128,9 +127,9 @@ void Emitter::join_warps(ir::InstId id, const ReducePlan::Step& step, const Join
     for (int m : step.masks) all |= m;
     const std::string base = fresh("base");
     line("const int " + base + " = t & " + std::to_string(~(all * 32) & (group_threads() - 1)) + ";");
-    each_row(step, [&](const std::string& r, const std::string& row) {
-        const std::vector<std::string> part = join_parts(areas, row + " * " + std::to_string(group_threads()) + " + " + base, step, joined);
-        for (size_t i = 0; i < areas.size(); ++i) line(joined.names[i] + "[" + r + "] = " + part[i] + ";");
+    each_row(step, [&](Ex r, Ex row) {
+        const std::vector<std::string> part = join_parts(areas, (row * group_threads() + int32(base)).text(), step, joined);
+        for (size_t i = 0; i < areas.size(); ++i) line(joined.names[i] + "[" + r.text() + "] = " + part[i] + ";");
     });
 }
 
@@ -151,21 +150,21 @@ void Emitter::join_spread(ir::InstId id, const ReducePlan::Step& step, const Joi
     line("const int " + first + " = " + warp + (share > 1 ? " * " + std::to_string(share) : "") + ";");
     std::vector<int> own;
     for (int k = 0; k < share; ++k) own.push_back(k);
-    each_of(own, [&](const std::string& k) {
-        const std::string base = "(" + first + " + " + k + ") * " + std::to_string(group_threads()) + " + (t & 31)";
-        const std::vector<std::string> part = join_parts(areas, base, step, joined);
+    each_of(own, [&](Ex k) {
+        const Ex base = (int32(first) + k) * group_threads() + (thread_ & 31);
+        const std::vector<std::string> part = join_parts(areas, base.text(), step, joined);
         for (size_t i = 0; i < part.size(); ++i) line(shares[i] + "[" + k + "] = " + part[i] + ";");
     });
     for (int lane : step.lanes)
-        each_of(own, [&](const std::string& k) { joined.join(elements(shares, k), from_lane(elements(shares, k), lane, joined)); });
+        each_of(own, [&](Ex k) { joined.join(elements(shares, k), from_lane(elements(shares, k), lane, joined)); });
     open(rows < warps ? "if ((t & 31) == 0 && t < " + std::to_string(rows * 32) + ")" : "if ((t & 31) == 0)");
-    each_of(own, [&](const std::string& k) {
-        for (size_t i = 0; i < shares.size(); ++i) line(results[i] + "[" + first + " + " + k + "] = " + shares[i] + "[" + k + "];");
+    each_of(own, [&](Ex k) {
+        for (size_t i = 0; i < shares.size(); ++i) line(results[i] + "[" + (int32(first) + k).text() + "] = " + shares[i] + "[" + k + "];");
     });
     close();
     sync();
-    each_row(step, [&](const std::string& r, const std::string& row) {
-        for (size_t i = 0; i < results.size(); ++i) line(joined.names[i] + "[" + r + "] = " + results[i] + "[" + row + "];");
+    each_row(step, [&](Ex r, Ex row) {
+        for (size_t i = 0; i < results.size(); ++i) line(joined.names[i] + "[" + r.text() + "] = " + results[i] + "[" + row + "];");
     });
 }
 

@@ -64,8 +64,8 @@ ReducePlan Emitter::joined_pairs(ir::InstId id, const ReducePlan& plan, const st
     const ir::ValueId from = fn_.operands(fn_.inst(id))[0], narrow = fn_.operands(*fn_.def(from))[0];
     const std::string two = fresh("two");
     line("unsigned " + two + "[" + std::to_string(registers(from) / 2) + "];");
-    each(registers(from) / 2, [&](const std::string& r) {
-        line(two + "[" + r + "] = two_shorts(" + at(narrow, "2 * " + r) + ", " + at(narrow, "2 * " + r + " + 1") + ");");
+    each(registers(from) / 2, [&](Ex r) {
+        line(two + "[" + r + "] = two_shorts(" + at(narrow, r * 2) + ", " + at(narrow, r * 2 + 1) + ");");
     });
     ReducePlan rest = plan;
     std::vector<int> live = plan.steps[0].live;
@@ -74,8 +74,8 @@ ReducePlan Emitter::joined_pairs(ir::InstId id, const ReducePlan& plan, const st
         live = rest.steps[0].live;
         std::vector<int> pairs;
         for (const int r : live) pairs.push_back(r / 2);
-        each_of(pairs, [&](const std::string& r) {
-            line(two + "[" + r + "] = " + function + "(" + two + "[" + r + "], " + two + "[" + r + " + " + std::to_string(rest.steps[0].a / 2) +
+        each_of(pairs, [&](Ex r) {
+            line(two + "[" + r + "] = " + function + "(" + two + "[" + r + "], " + two + "[" + (r + rest.steps[0].a / 2).text() +
                  "]);");
         });
     }

@@ -5,7 +5,6 @@
 #include <bit>
 
 #include "jit/cuda/emitter.h"
-#include "jit/cuda/prelude_text.h"
 
 namespace tegula::cuda {
 
@@ -36,26 +35,21 @@ bool disjoint(std::span<const uint64_t> columns) {
     return true;
 }
 
-/// In parentheses, but for names and numbers.
-std::string operand(const std::string& v) { return std::ranges::all_of(v, text::is_identifier) ? v : "(" + v + ")"; }
-
-std::string shifted(const std::string& v, int by) {
-    if (by == 0) return v;
-    return "(" + v + (by > 0 ? " << " : " >> ") + std::to_string(by > 0 ? by : -by) + ")";
-}
+/// Shifted up, or down where `by` is negative.
+Ex shifted(Ex v, int by) { return by < 0 ? v >> -by : v << by; }
 
 /// XOR of the columns of the set bits of `v`, as few terms as runs of bits allow. Bits move down before they are masked, see Prelude::opaque.
-std::string linear_text(std::span<const uint64_t> cols, const std::string& v) {
-    std::string out;
-    const char* join = disjoint(cols) ? " | " : " ^ ";
-    const auto term = [&](const std::string& text) { out += (out.empty() ? "" : join) + text; };
+Ex linear(std::span<const uint64_t> cols, Ex v) {
+    Ex out = v->pool->number(0);
+    const bool apart = disjoint(cols);
+    const auto term = [&](Ex t) { out = apart ? out | t : out ^ t; };
     for (size_t b = 0; b < cols.size();) {
         if (cols[b] == 0) {
             ++b;
             continue;
         }
         if (!std::has_single_bit(cols[b])) {
-            term("(" + v + " >> " + std::to_string(b) + " & 1) * " + std::to_string(cols[b]));
+            term((v >> static_cast<int64_t>(b) & 1) * static_cast<int64_t>(cols[b]));
             ++b;
             continue;
         }
@@ -63,63 +57,52 @@ std::string linear_text(std::span<const uint64_t> cols, const std::string& v) {
         while (end < cols.size() && cols[end] == cols[end - 1] << 1 && std::has_single_bit(cols[end])) ++end;
         const int up = std::countr_zero(cols[b]) - static_cast<int>(b), low = up < 0 ? std::countr_zero(cols[b]) : static_cast<int>(b);
         const uint64_t mask = ((uint64_t{1} << (end - b)) - 1) << low;
-        term(shifted("(" + shifted(v, std::min(up, 0)) + " & " + std::to_string(mask) + ")", std::max(up, 0)));
+        term(shifted(shifted(v, std::min(up, 0)) & static_cast<int64_t>(mask), std::max(up, 0)));
         b = end;
     }
-    return out.empty() ? "0" : out;
+    return out;
 }
 
-/// Digit of dimension d among the odd factors of register `r`, shifted into place; "" when there is none.
-std::string digit_text(const TileLayout& l, int d, const std::string& r) {
+/// Digit of dimension d among the odd factors of register `r`, shifted into place.
+Ex digit(const TileLayout& l, int d, Ex r) {
     const auto dim = static_cast<size_t>(d);
-    if (l.odd[dim] <= 1) return "";
+    if (l.odd[dim] <= 1) return r->pool->number(0);
     int below = 1;
     for (size_t k = dim + 1; k < l.shape.rank; ++k) below *= l.odd[k];
-    std::string digit = shifted(r, -static_cast<int>(l.reg.size()));
-    if (below > 1) digit = "(" + digit + " / " + std::to_string(below) + ")";
-    return shifted("(" + digit + " % " + std::to_string(l.odd[dim]) + ")", l.bits[dim]);
+    return (r >> static_cast<int64_t>(l.reg.size())) / below % l.odd[dim] << l.bits[dim];
 }
 
-/// What register `r` (an operand) decides of a coordinate, what thread t does, and both: the sum where they are additive.
-std::string from_register(const TileLayout& l, int d, const std::string& r) {
-    const std::string low = linear_text(columns(l, l.reg, d), r), digit = digit_text(l, d, r);
-    return digit.empty() ? low : low == "0" ? digit : digit + " + (" + low + ")";
-}
+/// What register `r` decides of a coordinate, what thread t does, and both: the sum where they are additive.
+Ex from_register(const TileLayout& l, int d, Ex r) { return digit(l, d, r) + linear(columns(l, l.reg, d), r); }
 
-std::string from_thread(const TileLayout& l, int d) { return linear_text(columns(l, thread_bases(l), d), "t"); }
+Ex from_thread(const TileLayout& l, int d, Ex t) { return linear(columns(l, thread_bases(l), d), t); }
 
-std::string from_both(const TileLayout& l, int d, const std::string& r) {
-    const std::string digit = digit_text(l, d, r);
-    return (digit.empty() ? "" : digit + " + ") + "((" + linear_text(columns(l, l.reg, d), r) + ") ^ (" + from_thread(l, d) + "))";
-}
+Ex from_both(const TileLayout& l, int d, Ex r, Ex t) { return digit(l, d, r) + (linear(columns(l, l.reg, d), r) ^ from_thread(l, d, t)); }
 
 /// The index expression of one dimension as functions of r and t.
-std::string dimension_text(const TileLayout& l, int d, bool additive) {
+std::string dimension_text(const TileLayout& l, int d, bool additive, Ex r, Ex t) {
     const std::string n = std::to_string(d), head = "    static __device__ __forceinline__ int ";
-    if (!additive) return head + "at" + n + "(int r, int t) { return " + from_both(l, d, "r") + "; }\n";
-    return head + "register" + n + "([[maybe_unused]] int r) { return " + from_register(l, d, "r") + "; }\n" + head + "thread" + n +
-           "([[maybe_unused]] int t) { return " + from_thread(l, d) + "; }\n" + head + "at" + n + "(int r, int t) { return register" + n +
+    if (!additive) return head + "at" + n + "(int r, int t) { return " + from_both(l, d, r, t).text() + "; }\n";
+    return head + "register" + n + "([[maybe_unused]] int r) { return " + from_register(l, d, r).text() + "; }\n" + head + "thread" + n +
+           "([[maybe_unused]] int t) { return " + from_thread(l, d, t).text() + "; }\n" + head + "at" + n + "(int r, int t) { return register" + n +
            "(r) + thread" + n + "(t); }\n";
 }
 
-std::string number_text(const TileLayout& l, bool padded) {
-    std::string out;
-    for (int d = 0; d < l.shape.rank; ++d) {
-        const int64_t extent = padded ? l.padded(d) : l.shape[static_cast<size_t>(d)];
-        const std::string at = "at" + std::to_string(d) + "(r, t)";
-        out = out.empty() ? at : "(" + out + ") * " + std::to_string(extent) + " + " + at;
-    }
-    return out.empty() ? "0" : out;
+/// A coordinate as the call of the struct's function.
+Ex called(const TileLayout& l, int d, Ex r, Ex t) {
+    return r->pool->call(kernel::Type::i32, "at" + std::to_string(d), {r, t}, kernel::below(l.padded(d)));
 }
 
-std::string inside_text(const TileLayout& l) {
-    std::string out;
-    for (int d = 0; d < l.shape.rank; ++d) {
-        const auto dim = static_cast<size_t>(d);
-        if (l.padded(d) == l.shape[dim]) continue;
-        out += (out.empty() ? "" : " && ") + ("at" + std::to_string(d)) + "(r, t) < " + std::to_string(l.shape[dim]);
-    }
-    return out.empty() ? "true" : out;
+Ex number_in(const TileLayout& l, bool padded, Ex r, Ex t) {
+    Ex out = r->pool->number(0);
+    for (int d = 0; d < l.shape.rank; ++d) out = out * (padded ? l.padded(d) : l.shape[static_cast<size_t>(d)]) + called(l, d, r, t);
+    return out;
+}
+
+Ex is_inside(const TileLayout& l, Ex r, Ex t) {
+    Ex out = r->pool->truth(true);
+    for (int d = 0; d < l.shape.rank; ++d) out = both(out, lt(called(l, d, r, t), l.shape[static_cast<size_t>(d)]));
+    return out;
 }
 
 int thread_copies(const TileLayout& l) { return l.lane_copies() | l.warp_copies() << 5; }
@@ -138,47 +121,49 @@ std::string Emitter::layout_name(const TileLayout& l) {
     auto [it, added] = layout_names_.emplace(to_string(l.shape) + l.text(), "");
     if (!added) return it->second;
     it->second = fresh("L");
+    const Ex r = pool_.counter("r", l.registers());
     std::string& out = layouts_;
     out += "// " + to_string(l.shape) + ": " + l.text() + "\n";
     out += "struct " + it->second + " {\n    static constexpr int registers = " + std::to_string(l.registers()) + ";\n";
-    for (int d = 0; d < l.shape.rank; ++d) out += dimension_text(l, d, additive(l, d));
+    for (int d = 0; d < l.shape.rank; ++d) out += dimension_text(l, d, additive(l, d), r, thread_);
     const std::string unused = "([[maybe_unused]] int r, [[maybe_unused]] int t)";
-    out += "    static __device__ __forceinline__ int logical" + unused + " { return " + number_text(l, false) + "; }\n";
-    out += "    static __device__ __forceinline__ int padded" + unused + " { return " + number_text(l, true) + "; }\n";
-    out += "    static __device__ __forceinline__ bool inside" + unused + " { return " + inside_text(l) + "; }\n";
-    const int copies = thread_copies(l);
-    out += "    static __device__ __forceinline__ bool owner([[maybe_unused]] int t) { return " +
-           (copies ? "(t & " + std::to_string(copies) + ") == 0" : std::string("true")) + "; }\n};\n";
+    const auto function = [&](const char* head, Ex value) { out += std::string("    static __device__ __forceinline__ ") + head + unused + " { return " + value.text() + "; }\n"; };
+    function("int logical", number_in(l, false, r, thread_));
+    function("int padded", number_in(l, true, r, thread_));
+    function("bool inside", is_inside(l, r, thread_));
+    out += "    static __device__ __forceinline__ bool owner([[maybe_unused]] int t) { return " + eq(thread_ & thread_copies(l), 0).text() + "; }\n};\n";
     return it->second;
 }
 
-std::string Emitter::register_part(const TileLayout& l, int d, const std::string& r) { return operand(from_register(l, d, operand(r))); }
+Ex Emitter::register_part(const TileLayout& l, int d, Ex r) { return from_register(l, d, r); }
 
-std::string Emitter::thread_part(const TileLayout& l, int d) { return operand(from_thread(l, d)); }
+Ex Emitter::thread_part(const TileLayout& l, int d, Ex t) { return from_thread(l, d, t); }
 
-std::string Emitter::coordinate(const TileLayout& l, int d, const std::string& r) {
-    if (!additive(l, d)) return operand(from_both(l, d, operand(r)));
-    const std::string own = register_part(l, d, r), shared = thread_part(l, d);
-    return own == "0" ? shared : shared == "0" ? own : "(" + own + " + " + shared + ")";
+Ex Emitter::coordinate(const TileLayout& l, int d, Ex r) {
+    return additive(l, d) ? from_register(l, d, r) + from_thread(l, d, thread_) : from_both(l, d, r, thread_);
 }
 
-std::string Emitter::padded_number(const TileLayout& l, const std::string& r) { return layout_name(l) + "::padded(" + r + ", t)"; }
-
-std::string Emitter::logical_number(const TileLayout& l, const std::string& r) { return layout_name(l) + "::logical(" + r + ", t)"; }
-
-std::string Emitter::inside(const TileLayout& l, const std::string& r) { return l.has_ghosts() ? layout_name(l) + "::inside(" + r + ", t)" : "true"; }
-
-std::string Emitter::owns(const TileLayout& l, const std::string& r) {
-    std::string out;
-    const auto also = [&](const std::string& text) { out += (out.empty() ? "" : " && ") + text; };
-    if (thread_copies(l)) also(layout_name(l) + "::owner(t)");
-    if (const int copies = register_copies(l)) also("(" + r + " & " + std::to_string(copies) + ") == 0");
-    if (l.has_ghosts()) also(inside(l, r));
-    return out.empty() ? "true" : out;
+Ex Emitter::padded_number(const TileLayout& l, Ex r) {
+    int64_t count = 1;
+    for (int d = 0; d < l.shape.rank; ++d) count *= l.padded(d);
+    return pool_.call(kernel::Type::i32, layout_name(l) + "::padded", {r, thread_}, kernel::below(count));
 }
 
-std::string Emitter::rename(const std::vector<int>& map, const std::string& r) {
-    bool same = true, linear = true, consecutive = true;
+Ex Emitter::logical_number(const TileLayout& l, Ex r) { return pool_.call(kernel::Type::i32, layout_name(l) + "::logical", {r, thread_}); }
+
+Ex Emitter::inside(const TileLayout& l, Ex r) {
+    return l.has_ghosts() ? pool_.call(kernel::Type::pred, layout_name(l) + "::inside", {r, thread_}) : pool_.truth(true);
+}
+
+Ex Emitter::owns(const TileLayout& l, Ex r) {
+    Ex out = pool_.truth(true);
+    if (thread_copies(l)) out = pool_.call(kernel::Type::pred, layout_name(l) + "::owner", {thread_});
+    return both(both(out, eq(r & register_copies(l), 0)), inside(l, r));
+}
+
+Ex Emitter::rename(const std::vector<int>& map, Ex r) {
+    if (const auto known = r.constant()) return pool_.number(map[static_cast<size_t>(*known)]);
+    bool same = true, is_linear = true, consecutive = true;
     std::vector<uint64_t> cols;
     for (size_t b = 1; b < map.size(); b <<= 1) cols.push_back(static_cast<uint64_t>(map[b]));
     for (size_t i = 0; i < map.size(); ++i) {
@@ -187,16 +172,17 @@ std::string Emitter::rename(const std::vector<int>& map, const std::string& r) {
             if (i >> b & 1) v ^= cols[b];
         same = same && map[i] == static_cast<int>(i);
         consecutive = consecutive && map[i] == map[0] + static_cast<int>(i);
-        linear = linear && map[i] >= 0 && v == static_cast<uint64_t>(map[i]);
+        is_linear = is_linear && map[i] >= 0 && v == static_cast<uint64_t>(map[i]);
     }
     if (same) return r;
-    if (linear) return "(" + linear_text(cols, "(" + r + ")") + ")";
-    if (consecutive) return "(" + r + " + " + std::to_string(map[0]) + ")";
+    if (is_linear) return linear(cols, r);
+    if (consecutive) return r + map[0];
     std::string list;
     for (int m : map) list += (list.empty() ? "" : ", ") + std::to_string(m);
     // A table of the whole program: as an array of the function that looks something up in it, each of the unrolled look-ups would initialise it
     // anew.
-    return support("rename " + list, "renamed", "__device__ constexpr int $[] = {" + list + "};\n") + "[" + r + "]";
+    const std::string table = support("rename " + list, "renamed", "__device__ constexpr int $[] = {" + list + "};\n");
+    return pool_.index(kernel::Type::i32, pool_.name(kernel::Type::other, table), r);
 }
 
 }  // namespace tegula::cuda

@@ -146,21 +146,22 @@ std::vector<TileLayout::Point> batch_points(const Shape& shape) {
     return out;
 }
 
-std::string Emitter::packed(const std::string& array, const Format& f, const std::string& first) {
-    const std::string x = array + "[" + first + "]";
+std::string Emitter::packed(const std::string& array, const Format& f, Ex first) {
+    const std::string x = array + "[" + first.text() + "]";
     if (f.bits == 32 && prelude_.type(f) == "float") return prelude_.need("bits"), "float_bits(" + x + ")";
     if (f.bits == 32) return x;
     if (f.container_bytes() == 2) {  // in exchanges also of fewer bits
         const std::string pack =
             support("pack 16", "pack",
                     "__device__ __forceinline__ unsigned $(unsigned short low, unsigned short high) { return low | (unsigned)high << 16; }\n");
-        return pack + "(" + x + ", " + array + "[" + first + " + 1])";
+        return pack + "(" + x + ", " + array + "[" + (first + 1).text() + "])";
     }
-    return word_of({x, array + "[" + first + " + 1]", array + "[" + first + " + 2]", array + "[" + first + " + 3]"});
+    const auto element = [&](int i) { return array + "[" + (first + i).text() + "]"; };
+    return word_of({x, element(1), element(2), element(3)});
 }
 
-std::string Emitter::fragment_word(ir::ValueId v, const std::string& first) {
-    if (is_quads(v)) return name(v) + "[(" + first + ") / 4]";
+std::string Emitter::fragment_word(ir::ValueId v, Ex first) {
+    if (is_quads(v)) return name(v) + "[" + (first / 4).text() + "]";
     return is_pairs(v) ? pair_at(v, first) : packed(name(v), fn_.elem(v), first);
 }
 
@@ -180,7 +181,7 @@ void Emitter::accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero
     }
     if (take_over(result, acc)) return;
     declare(result);
-    each_register(result, [&](const std::string& r) { line(name(result) + "[" + r + "] = " + at(acc, r) + ";"); });
+    each_register(result, [&](Ex r) { line(name(result) + "[" + r + "] = " + at(acc, r) + ";"); });
 }
 
 std::string Emitter::mma_function(const MmaRow& row, const std::string& type, const ir::OwnRow* own) {
@@ -247,23 +248,18 @@ Loops plan_loops(const TileLayout& a, const TileLayout& b, const TileLayout& acc
     return l;
 }
 
-/// "i * count + j"; counts of 1 fold.
-std::string index(const std::string& i, size_t count, const std::string& j) {
-    if (i == "0") return j;
-    const std::string scaled = count == 1 ? i : "(" + i + ") * " + std::to_string(count);
-    return j == "0" ? scaled : scaled + " + " + j;
-}
+Ex index(Ex i, size_t count, Ex j) { return i * static_cast<int64_t>(count) + j; }
 
 }  // namespace
 
-void Emitter::mma_fragment(ir::ValueId v, const std::string& to, int count, const std::string& start, int64_t k_extent, bool k_last) {
+void Emitter::mma_fragment(ir::ValueId v, const std::string& to, int count, Ex start, int64_t k_extent, bool k_last) {
     const Format& f = fn_.elem(v);
     const int per = f.bits >= 32 ? 1 : 32 / f.bits;
     const std::string from = name(v);
     if (k_extent < 0) {
         for (int i = 0; i < count; ++i) {
-            const std::string at_i = start + " + " + std::to_string(i * per);
-            line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? from + "[" + at_i + "]" : fragment_word(v, at_i)) + ";");
+            const Ex at_i = start + i * per;
+            line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? from + "[" + at_i.text() + "]" : fragment_word(v, at_i)) + ";");
         }
         return;
     }
@@ -271,13 +267,13 @@ void Emitter::mma_fragment(ir::ValueId v, const std::string& to, int count, cons
     const std::string type = type_of(v), kept = fresh("kept");
     const int n = count * per, d = fn_.type(v).shape.rank - (k_last ? 1 : 2);
     line(type + " " + kept + "[" + std::to_string(n) + "];");
-    each(n, [&](const std::string& r) {
-        const std::string reg = start + " + " + r;
-        line(kept + "[" + r + "] = " + coordinate(layout(v), d, reg) + " < " + std::to_string(k_extent) + " ? " + at(v, reg) + " : " + zero(v) + ";");
+    each(n, [&](Ex r) {
+        const Ex reg = start + r;
+        line(kept + "[" + r + "] = " + chosen(lt(coordinate(layout(v), d, reg), k_extent), at(v, reg), zero(v)) + ";");
     });
     for (int i = 0; i < count; ++i) {
-        const std::string at_i = std::to_string(i * per);
-        line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? kept + "[" + at_i + "]" : packed(kept, f, at_i)) + ";");
+        const Ex at_i = pool_.number(i * per);
+        line(to + "[" + std::to_string(i) + "] = " + (f.bits == 64 ? kept + "[" + at_i.text() + "]" : packed(kept, f, at_i)) + ";");
     }
 }
 
@@ -298,31 +294,24 @@ Emitter::FragmentSource Emitter::fragment_source(ir::ValueId operand, bool is_a)
 }
 
 /// Where this lane's 16 bytes of four 8 x 8 matrices lie in a fragment at the tile's origin, beginning with the warp's rows or columns `across`.
-std::string Emitter::ldmatrix_lane(const FragmentSource& from, const std::string& across) {
+std::string Emitter::ldmatrix_lane(const FragmentSource& from, Ex across) {
     const int chunk = 16 / from.shared->elem_bytes;
     // A's matrices: two along the rows, then two along k; B's: two along k, then two along the columns. Transposed ones have rows along k.
     const bool rows_first = from.is_a == from.k_contiguous();
-    std::string x = across, k;
-    if (rows_first) {
-        (from.is_a ? x : k) += "(t & 15)";
-        (from.is_a ? k : x) += "(t >> 4 & 1) * " + std::to_string(chunk);
-    } else {
-        (from.is_a ? k : x) += "(t >> 4 & 1) * 8 + (t & 7)";
-        (from.is_a ? x : k) += "(t >> 3 & 1) * " + std::to_string(chunk);
-    }
-    const std::vector<std::string> c = from.is_a ? std::vector<std::string>{x, k} : std::vector<std::string>{k, x};
+    const Ex low = rows_first ? thread_ & 15 : (thread_ >> 4 & 1) * 8 + (thread_ & 7), high = (thread_ >> (rows_first ? 4 : 3) & 1) * chunk;
+    const Ex x = across + (from.is_a == rows_first ? low : high), k = from.is_a == rows_first ? high : low;
+    const std::vector<Ex> c = from.is_a ? std::vector<Ex>{x, k} : std::vector<Ex>{k, x};
     return "shared_address(" + name(from.tile) + " + " + shared_address(*from.shared, c) + ")";
 }
 
 /// The lane's address in the fragment at (across, k), which are multiples of 16 rows or columns and of 32 bytes of k. Their address bits are not
 /// those of the lane, and of them only those within a swizzled row are exchanged: one XOR for a few constants, and an offset of the instruction.
-std::string Emitter::ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k) {
+Ex Emitter::ldmatrix_address(const FragmentSource& from, Ex across, Ex k) {
     const SharedLayout& l = *from.shared;
-    const std::string& along = from.k_contiguous() ? k : across;
-    const std::string byte = "(" + along + ") * " + std::to_string(l.elem_bytes), row = std::to_string(l.row_bytes());
-    const std::string rows = " + (" + (from.k_contiguous() ? across : k) + ") * " + row;
-    if (!l.swizzle) return from.lane + " + " + byte + rows;
-    return "(" + from.lane + " ^ " + byte + " % " + row + ") + " + byte + " / " + row + " * " + std::to_string(l.panel_bytes()) + rows;
+    const Ex lane = pool_.name(kernel::Type::u32, from.lane), byte = (from.k_contiguous() ? k : across) * l.elem_bytes;
+    const Ex rows = (from.k_contiguous() ? across : k) * l.row_bytes();
+    if (!l.swizzle) return lane + byte + rows;
+    return (lane ^ byte % l.row_bytes()) + byte / l.row_bytes() * l.panel_bytes() + rows;
 }
 
 void Emitter::mma_product(ir::InstId id) {
@@ -351,63 +340,63 @@ void Emitter::mma_product(ir::InstId id) {
     // Columns of B next to one another, two tiles of which one instruction loads.
     const int64_t run = from_b.shared ? (int64_t{1} << layout(result).bits[1]) / split.n : 0;
     const bool pairs = run % 16 == 0;
-    const auto step = [&](const std::string& s) { return s == "0" ? s : s + " * " + std::to_string(f.k); };
-    const auto load = [&](const FragmentSource& from, const std::string& to, const char* count, const std::string& across, const std::string& s) {
-        line("ldmatrix_" + std::string(count) + (from.k_contiguous() ? "(" : "_trans(") + to + ", " + ldmatrix_address(from, across, step(s)) + ");");
+    const auto load = [&](const FragmentSource& from, const std::string& to, const char* count, Ex across, Ex s) {
+        line("ldmatrix_" + std::string(count) + (from.k_contiguous() ? "(" : "_trans(") + to + ", " + ldmatrix_address(from, across, s * f.k).text() + ");");
     };
-    const auto columns_of_b = [&](const std::string& fb, const std::string& z, const std::string& s) {
+    const auto columns_of_b = [&](const std::string& fb, Ex z, Ex s) {
         if (!from_b.shared)
-            return each(static_cast<int>(l.columns), [&](const std::string& n) {
+            return each(static_cast<int>(l.columns), [&](Ex n) {
                 mma_fragment(b, fb + "[" + n + "]", f.k_registers, rename(l.b, index(index(z, l.columns, n), l.steps, s)), guard, false);
             });
         const std::vector<int64_t> tiles = column_tiles(layout(result), split.n);
         std::vector<int> first;
         for (size_t n = 0; n < tiles.size(); n += pairs ? 2 : 1) first.push_back(static_cast<int>(tiles[n]));
-        each(static_cast<int>(first.size()), [&](const std::string& n) {
-            const std::string at = pairs && n != "0" ? "2 * " + n : n, one = fb + "[" + at + "]", other = fb + "[" + at + " + 1]";
+        each(static_cast<int>(first.size()), [&](Ex n) {
+            const Ex at = pairs ? n * 2 : n;
+            const std::string one = fb + "[" + at.text() + "]", other = fb + "[" + (at + 1).text() + "]";
             std::string to = one + "[0], " + one + "[1]";
             if (pairs) to += ", " + other + "[0], " + other + "[1]";
             load(from_b, to, pairs ? "x4" : "x2", rename(first, n), s);
         });
     };
-    const auto rows_of_a = [&](const std::string& fa, const std::string& z, const std::string& m, const std::string& s) {
+    const auto rows_of_a = [&](const std::string& fa, Ex z, Ex m, Ex s) {
         if (!from_a.shared) return mma_fragment(a, fa, 2 * f.k_registers, rename(l.a, index(index(z, l.rows, m), l.steps, s)), guard, true);
-        load(from_a, fa + "[0], " + fa + "[1], " + fa + "[2], " + fa + "[3]", "x4", m + " * " + std::to_string(16 * split.m), s);
+        load(from_a, fa + "[0], " + fa + "[1], " + fa + "[2], " + fa + "[3]", "x4", m * (16 * split.m), s);
     };
-    const auto multiply = [&](const std::string& to, const std::string& z, const std::string& s) {
+    const auto multiply = [&](const std::string& to, Ex z, Ex s) {
         const std::string fb = fresh("b");
         line(operand + fb + "[" + std::to_string(l.columns) + "][" + std::to_string(f.k_registers) + "];");
         columns_of_b(fb, z, s);
-        each(static_cast<int>(l.rows), [&](const std::string& m) {
+        each(static_cast<int>(l.rows), [&](Ex m) {
             const std::string fa = fresh("a");
             line(operand + fa + "[" + std::to_string(2 * f.k_registers) + "];");
             rows_of_a(fa, z, m, s);
-            each(static_cast<int>(l.columns), [&](const std::string& n) {
+            each(static_cast<int>(l.columns), [&](Ex n) {
                 line(function + "(" + to + " + " + rename(l.acc, index(index(z, l.rows, m), l.columns, n)) + ", " + fa + ", " + fb + "[" + n + "], " +
-                     std::to_string(k) + " - " + step(s) + ");");
+                     (pool_.number(k) - s * f.k).text() + ");");
             });
         });
     };
     open("");  // the fragments' names end here
-    const auto find_lane = [&](FragmentSource& from, const std::string& warp) {
+    const auto find_lane = [&](FragmentSource& from, Ex warp) {
         if (!from.shared) return;
         from.lane = fresh("lane");
         line("const unsigned " + from.lane + " = " + ldmatrix_lane(from, warp) + ";");
     };
-    find_lane(from_a, split.m == 1 ? "" : "(t >> 5 & " + std::to_string(split.m - 1) + ") * 16 + ");
-    find_lane(from_b, split.n == 1 ? "" : "t / " + std::to_string(32 * split.m) + " * " + std::to_string(run) + " + ");
+    find_lane(from_a, (thread_ >> 5 & (split.m - 1)) * 16);
+    find_lane(from_b, thread_ / (32 * split.m) * run);
     if (!scaled) {
         each(static_cast<int>(l.batch),
-             [&](const std::string& z) { each(static_cast<int>(l.steps), [&](const std::string& s) { multiply(name(result), z, s); }); });
+             [&](Ex z) { each(static_cast<int>(l.steps), [&](Ex s) { multiply(name(result), z, s); }); });
         return close();
     }
     const BlockScales scales = stage_scales(id);
     const auto stretch = static_cast<size_t>(scale_stretch(fn_, inst)), steps = stretch / static_cast<size_t>(f.k);
-    each(static_cast<int>(l.steps / steps), [&](const std::string& q) {
+    each(static_cast<int>(l.steps / steps), [&](Ex q) {
         const std::string part = fresh("part");
         line(sums + " " + part + "[" + std::to_string(registers(result)) + "] = {};");
-        each(static_cast<int>(steps), [&](const std::string& s) { multiply(part, "0", steps == 1 ? q : "(" + index(q, steps, s) + ")"); });
-        add_scaled(id, scales, index(q, stretch, "0"), part, all_registers(result));
+        each(static_cast<int>(steps), [&](Ex s) { multiply(part, pool_.number(0), index(q, steps, s)); });
+        add_scaled(id, scales, q * static_cast<int64_t>(stretch), part, all_registers(result));
     });
     close();
 }

@@ -25,8 +25,8 @@ void Emitter::cuda_sort(ir::InstId id) {
     const std::string e = fresh("e"), k = fresh("k");
     open_elements(e, width * lines.lines());
     line("const int " + k + " = " + e + " % " + std::to_string(width) + ";");
-    const std::string element =
-        s + "[" + line_base(lines, "(" + e + " / " + std::to_string(width) + ")") + " + " + k + " * " + std::to_string(lines.inner) + "]";
+    const Ex place = line_base(lines, int32(e) / width) + int32(k) * lines.inner;
+    const std::string element = s + "[" + place.text() + "]";
     line(keys + "[" + e + "] = " + k + " < " + std::to_string(lines.n) + " ? " + (descending ? "~" : "") + key + "(" + element + ") : ~(" + type +
          ")0;");
     line(order + "[" + e + "] = " + k + ";");
@@ -35,11 +35,10 @@ void Emitter::cuda_sort(ir::InstId id) {
     if (width > 1) sort_network(width, lines.lines(), keys, order, type);
     for (uint32_t n = 0; n < 2; ++n) {
         const ir::ValueId to = fn_.result(inst, n);
-        const std::string inner = std::to_string(lines.inner), line_size = std::to_string(lines.n * lines.inner), count = std::to_string(lines.n);
-        fill(to, [&](const std::string& r) {
-            const std::string i = number_at(to, r), column = "(" + i + " / " + line_size + " * " + inner + " + " + i + " % " + inner + ")";
-            const std::string place = order + "[" + column + " * " + std::to_string(width) + " + " + i + " / " + inner + " % " + count + "]";
-            return n ? place : s + "[" + line_base(lines, column) + " + " + place + " * " + inner + "]";
+        fill(to, [&](Ex r) {
+            const Ex i = number_at(to, r), column = i / (lines.n * lines.inner) * lines.inner + i % lines.inner;
+            const Ex place = pool_.index(kernel::Type::i32, pool_.name(kernel::Type::other, order), column * width + i / lines.inner % lines.n);
+            return n ? place.text() : s + "[" + (line_base(lines, column) + place * lines.inner).text() + "]";
         });
     }
     close();
@@ -83,18 +82,17 @@ void Emitter::cuda_histogram(ir::InstId id) {
     line(counts + "[" + e + "] = 0;");
     close();
     sync();
-    each_register(in[0], [&](const std::string& r) {
-        std::string condition = is_scalar(in[0]) ? "t == 0" : owns(layout(in[0]), r);
-        if (in.size() > 1) condition = (condition == "true" ? "" : condition + " && ") + staged(in[1], pointers[1], in[0], r, number_at(in[0], r));
+    each_register(in[0], [&](Ex r) {
+        Ex condition = stores(in[0], r);
+        if (in.size() > 1) condition = both(condition, staged(in[1], pointers[1], in[0], r, number_at(in[0], r)));
         const std::string v = fresh("v");
         // Negative values are huge.
         const bool sign = fn_.elem(in[0]).is_signed;
         line("const unsigned long long " + v + " = (unsigned long long)" + (sign ? "(long long)" : "") + at(in[0], r) + ";");
-        line("if (" + (condition == "true" ? "" : condition + " && ") + v + " < " + std::to_string(bins) + "ull) atomicAdd(&" + counts + "[(unsigned)" +
-             v + "], 1);");
+        line_if(both(condition, lt(pool_.name(kernel::Type::u64, v), bins)), "atomicAdd(&" + counts + "[(unsigned)" + v + "], 1);");
     });
     sync();
-    fill(to, [&](const std::string& r) { return counts + "[" + number_at(to, r) + "]"; });
+    fill(to, [&](Ex r) { return counts + "[" + number_at(to, r).text() + "]"; });
     close();
 }
 

@@ -16,10 +16,10 @@ constexpr int kSlotBytes = 16;
 }  // namespace
 
 /// The address (unsigned char*) of register `r`, which is the first of a vector, in the stage at `stage`.
-std::string Emitter::own_slot(ir::ValueId tile, const std::string& stage, const std::string& r) {
+std::string Emitter::own_slot(ir::ValueId tile, const std::string& stage, Ex r) {
     const int bytes = static_cast<int>(fn_.elem(tile).container_bytes()), in_slot = kSlotBytes / bytes;
-    return "(" + stage + " + ((" + r + ") / " + number(in_slot) + " * " + number(group_threads()) + " + t) * " + number(kSlotBytes) + " + (" + r +
-           ") % " + number(in_slot) + " * " + number(bytes) + ")";
+    const Ex place = (r / in_slot * group_threads() + thread_) * kSlotBytes + r % in_slot * bytes;
+    return "(" + stage + " + " + place.text() + ")";
 }
 
 ir::ValueId Emitter::taken_from(ir::ValueId channel) const {
@@ -35,17 +35,15 @@ void Emitter::own_put(ir::InstId id, const Ring& r, const std::string& to) {
     const GpuChannel& form = *r.form;
     const std::string fill = prelude_.literal(fn_.elem(part.value), form.fill);
     const auto elements = [&] {
-        each_register(part.value, [&](const std::string& at) {
-            const std::string ok = part_condition(part, at, true),
-                              from = read(fn_.elem(part.tensor), name(part.tensor), part_offset(part, at), part.caching);
-            line("*(" + type_of(part.value) + "*)" + own_slot(part.value, to, at) + " = " + (ok == "true" ? from : ok + " ? " + from + " : " + fill) +
-                 ";");
+        each_register(part.value, [&](Ex at) {
+            const std::string from = read(fn_.elem(part.tensor), name(part.tensor), part_offset(part, at).text(), part.caching);
+            line("*(" + type_of(part.value) + "*)" + own_slot(part.value, to, at) + " = " + chosen(part_condition(part, at, true), from, fill) + ";");
         });
     };
     if (part.vector * static_cast<int>(fn_.elem(part.tensor).container_bytes()) < 4) return elements();
     const std::string other = form.fill ? fill : "";
-    if (part.whole == "true") return own_vectors(part, true, to, other);
-    open("if (" + part.whole + ")");  // the usual case, for all threads alike: addresses are one and constants
+    if (part.whole.is_true()) return own_vectors(part, true, to, other);
+    open("if (" + part.whole.text() + ")");  // the usual case, for all threads alike: addresses are one and constants
     own_vectors(part, false, to, other);
     close("} else {");
     ++depth_;
@@ -59,18 +57,19 @@ void Emitter::own_vectors(const Part& part, bool checked, const std::string& to,
     prelude_.need("cp_async");
     const std::string bytes = number(part.vector * static_cast<int>(fn_.elem(part.tensor).container_bytes())), base = name(part.tensor),
                       function = copy_function(part.inst);
-    by_vectors(part, [&](const std::string& r) {
-        const std::string slot = own_slot(part.value, to, r), ok = part_condition(part, r, checked), offset = part_offset(part, r);
+    by_vectors(part, [&](Ex r) {
+        const Ex ok = part_condition(part, r, checked);
+        const std::string slot = own_slot(part.value, to, r), offset = part_offset(part, r).text();
         const auto copy = [&](const std::string& from, const std::string& count) {
             return function + "<" + bytes + ">(shared_address(" + slot + "), " + base + " + " + from + ", " + count + ");";
         };
-        if (ok == "true") return line(copy("(" + offset + ")", bytes));
+        if (ok.is_true()) return line(copy("(" + offset + ")", bytes));
         const std::string inside = fresh("inside");
-        line("const bool " + inside + " = " + ok + ";");
+        line("const bool " + inside + " = " + ok.text() + ";");
         if (fill.empty()) return line(copy("(" + inside + " ? " + offset + " : 0)", inside + " ? " + bytes + " : 0"));
         line("if (" + inside + ") " + copy("(" + offset + ")", bytes));
         open("else");
-        each(part.vector, [&](const std::string& i) { line("((" + type_of(part.value) + "*)" + slot + ")[" + i + "] = " + fill + ";"); });
+        each(part.vector, [&](Ex i) { line("((" + type_of(part.value) + "*)" + slot + ")[" + i + "] = " + fill + ";"); });
         close();
     });
 }
@@ -83,11 +82,12 @@ void Emitter::own_get(ir::InstId id, Ring& r) {
     open("");
     const std::string from = fresh("from");
     line("const unsigned char* const " + from + " = " + stage_address(r, r.get) + ";");
-    each(count, [&](const std::string& slot) {
-        const std::string first = count == 1 ? "0" : slot + " * " + number(per), wide = fresh("wide");
+    each(count, [&](Ex slot) {
+        const Ex first = slot * per;
+        const std::string wide = fresh("wide");
         line("alignas(16) " + type_of(v) + " " + wide + "[" + number(per) + "];");
         line("*(uint4*)" + wide + " = *(const uint4*)" + own_slot(v, from, first) + ";");
-        each(per, [&](const std::string& i) { line(name(v) + "[" + first + " + " + i + "] = " + wide + "[" + i + "];"); });
+        each(per, [&](Ex i) { line(name(v) + "[" + (first + i).text() + "] = " + wide + "[" + i + "];"); });
     });
     close();
 }

@@ -186,7 +186,7 @@ void Emitter::find_unshifted() {
 }
 
 /// How many bits further than its view says the codes of this thread lie in a tile that stays as it was loaded.
-std::string Emitter::moved_bits(ir::ValueId v) {
+Ex Emitter::moved_bits(ir::ValueId v) {
     const ir::Inst* def = fn_.def(v);
     if (def && def->op == Op::load) return words_.at(v.v).moved;
     const ir::InstId loop = def ? fn_.value(v).def : fn_.block(fn_.value(v).block).owner;
@@ -201,28 +201,27 @@ bool Emitter::is_words(ir::ValueId v) const {
 std::string Emitter::words_name(ir::ValueId v) { return is_words(v) ? name(v) : name(v) + "_words"; }
 
 /// Register r of a tile that is made of words.
-std::string Emitter::field(ir::ValueId v, const std::string& r) {
+std::string Emitter::field(ir::ValueId v, Ex r) {
     const Format& f = fn_.elem(v);
     const PackedView& view = words_.at(v.v).view;
     const std::string function = support("field", "field", kField);
-    return prelude_.from_bits(f, function + "<" + number(f.bits) + ">(" + words_name(v) + ", " + rename(view.bit, r) + ")");
+    return prelude_.from_bits(f, function + "<" + number(f.bits) + ">(" + words_name(v) + ", " + rename(view.bit, r).text() + ")");
 }
 
 /// By member of the storage order: bits or, of whole bytes, bytes to the next.
-std::vector<std::string> Emitter::member_pitches(ir::ValueId tensor, size_t members) {
+std::vector<Ex> Emitter::member_pitches(ir::ValueId tensor, size_t members) {
     const bool col = fn_.types().layout(fn_.type(tensor).layout).kind() == Layout::Kind::col;
-    std::vector<std::string> out;
+    std::vector<Ex> out;
     for (size_t m = 0; m < members; ++m)
-        out.push_back(affine(tensor) ? stride(tensor, static_cast<int>(col ? members - 1 - m : m)).text
-                                     : pitch(tensor, static_cast<int>(m), m + 1 == members).text);
+        out.push_back(affine(tensor) ? stride(tensor, static_cast<int>(col ? members - 1 - m : m)) : pitch(tensor, static_cast<int>(m), m + 1 == members));
     return out;
 }
 
 /// The thread's part of the innermost member as far as it is whole periods; what is beyond is the thread's `shift`, in bits.
-std::string Emitter::whole_periods(const PackedView& view, const std::string& thread, std::string& shift) {
+Ex Emitter::whole_periods(const PackedView& view, Ex thread, Ex& shift) {
     if (!view.most_shift) return thread;
-    shift = "(int)(" + thread + " & " + number(view.period - 1) + ") * " + number(view.bits);
-    return "(" + thread + " & " + int64_text(-view.period) + ")";
+    shift = i32(thread & (view.period - 1)) * view.bits;
+    return thread & -view.period;
 }
 
 std::string Emitter::storage_bytes(ir::ValueId tensor) {
@@ -243,46 +242,38 @@ bool Emitter::load_words(ir::InstId id) {
     Part part = part_access(id);
     part.whole = both(part.fixed, part.whole);
     for (size_t a = 0; a < part.axes.size(); ++a) part.whole = both(part.whole, is_whole(part, a));
-    const std::vector<std::string> texts = piece_texts(part);
     const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(v));
-    const std::vector<std::string> pitches = member_pitches(part.tensor, members.size());
-    std::vector<std::pair<std::string, std::string>> outer;  // what registers add
-    std::string sum = "0ull", shift;
-    for (size_t m = 0; m < members.size(); ++m) {
-        const bool inner = m + 1 == members.size();
-        const std::string& by = pitches[m];
-        const auto text = [&](LayoutPieces::Part k) { return layout_text(members[m].part[k], part.tensor, texts); };
+    const std::vector<Ex> indices = piece_indices(part, thread_), pitches = member_pitches(part.tensor, members.size());
+    Ex sum = pool_.constant(kernel::Type::u64, 0), shift;
+    for (size_t m = 0; m < members.size(); ++m)
         for (const auto k : {LayoutPieces::uniform, LayoutPieces::thread}) {
             if (members[m].part[k].is_constant(0)) continue;
-            std::string term = text(k);
-            if (inner && k == LayoutPieces::thread) term = whole_periods(view, term, shift);
-            sum += " + (unsigned long long)(" + term + ") * " + by;
+            Ex term = layout_value(members[m].part[k], part.tensor, indices);
+            if (m + 1 == members.size() && k == LayoutPieces::thread) term = whole_periods(view, term, shift);
+            sum = sum + u64(term) * pitches[m];
         }
-        if (!inner && !members[m].part[LayoutPieces::register_].is_constant(0)) outer.emplace_back(text(LayoutPieces::register_), by);
-    }
-    const bool bits = bit_addressed(fn_.elem(part.tensor));
-    // Trips move a load by whole words.
-    const std::string grows = piece_growth(id, members, pitches), bytes = bits && !grows.empty() ? "(" + grows + " >> 3)" : grows;
-    const std::string base = base_text(id, bits ? "(" + sum + ") >> 3" : sum, bytes);
-    std::map<int, std::string> runs;  // by register
+    const int to_bytes = bit_addressed(fn_.elem(part.tensor)) ? 3 : 0;  // by which bits are shifted down; trips move a load by whole words
+    const Ex grows = piece_growth(id, members, pitches);
+    const Ex base = declare_base(id, sum >> to_bytes, grows ? grows >> to_bytes : grows);
+    std::map<int, Ex> runs;  // by register
     for (const PackedView::Load& load : view.loads) {
-        std::string& run = runs[load.reg];
-        if (!run.empty()) continue;
-        run = fresh("run");
-        std::string at = base;
-        for (const auto& [text, by] : outer) {
-            const std::string term = "(unsigned long long)(" + replaced(text, "(R)", "(" + number(load.reg) + ")") + ") * " + by;
-            at += " + " + (bits ? "(" + term + " >> 3)" : term);
-        }
-        line("const unsigned long long " + run + " = " + at + ";");
+        Ex& run = runs[load.reg];
+        if (run) continue;
+        Ex at = base;
+        const std::vector<Ex> of_register = piece_indices(part, thread_, pool_.number(load.reg));
+        for (size_t m = 0; m + 1 < members.size(); ++m)
+            at = at + (u64(layout_value(members[m].part[LayoutPieces::register_], part.tensor, of_register)) * pitches[m] >> to_bytes);
+        const std::string name = fresh("run");
+        line("const unsigned long long " + name + " = " + at.text() + ";");
+        run = pool_.name(kernel::Type::u64, name);
     }
     found->second.moved = shift;
-    const auto offset = [&](const PackedView::Load& load) { return runs.at(load.reg) + (load.offset ? " + " + number(load.offset) + "ull" : ""); };
+    const auto offset = [&](const PackedView::Load& load) { return runs.at(load.reg) + load.offset; };
     // Only loads are there with and without bounds: two versions of anything take compilers twice the time.
-    if (part.whole == "true") {
+    if (part.whole.is_true()) {
         load_all_words(part, view, array, offset, false);
     } else {
-        open("if (" + part.whole + ")");
+        open("if (" + part.whole.text() + ")");
         load_all_words(part, view, array, offset, false);
         close("} else {");
         ++depth_;
@@ -290,23 +281,23 @@ bool Emitter::load_words(ir::InstId id) {
         close();
     }
     if (!loaded && view.most_shift) shift_words(view, array, array, shift);
-    if (part.whole != "true") {
-        open("if (!(" + part.whole + "))");
+    if (!part.whole.is_true()) {
+        open("if (" + negation(part.whole).text() + ")");
         for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(part, a);
-        clear_outside(part, view, array, loaded ? shift : "");
+        clear_outside(part, view, array, loaded ? shift : Ex());
         close();
     }
     close();
     if (found->second.only) return true;
     declare(v);
-    each_register(v, [&](const std::string& r) { line(name(v) + "[" + r + "] = " + field(v, r) + ";"); });
+    each_register(v, [&](Ex r) { line(name(v) + "[" + r.text() + "] = " + field(v, r) + ";"); });
     return true;
 }
 
 /// `guarded`: words of places where the tensor has none are zero.
 void Emitter::load_all_words(const Part& part, const PackedView& view, const std::string& array,
-                             const std::function<std::string(const PackedView::Load&)>& offset, bool guarded) {
-    const std::string type = wide_type(static_cast<size_t>(view.grain)), bytes = guarded ? storage_bytes(part.tensor) : std::string();
+                             const std::function<Ex(const PackedView::Load&)>& offset, bool guarded) {
+    const std::string type = wide_type(static_cast<size_t>(view.grain));
     const std::string zeros = view.grain == 16 ? "uint4{0, 0, 0, 0}" : view.grain == 8 ? "uint2{0, 0}" : "0u";
     CachingText caching = part.caching;
     // Weights are read once: the second cache fetches the rest of a line at once, the first one keeps none of them but what threads share.
@@ -315,10 +306,10 @@ void Emitter::load_all_words(const Part& part, const PackedView& view, const std
         caching.stem = view.most_shift ? "_ahead" : "_stream";
     }
     for (size_t k = 0; k < view.loads.size(); ++k) {
-        const std::string to = array + "[" + number(static_cast<int64_t>(k) * view.grain / 4) + "]", at = offset(view.loads[k]);
-        const std::string inside = both(part.fixed, "(unsigned long long)(" + at + ") < (unsigned long long)" + bytes);
-        const std::string value = access_function(type, true, guarded, caching) + "((const unsigned char*)" + name(part.tensor) + " + (" + at + ")" +
-                                  (guarded ? ", " + inside + ", " + zeros : "") + ")";
+        const std::string to = array + "[" + number(static_cast<int64_t>(k) * view.grain / 4) + "]";
+        const Ex at = offset(view.loads[k]);
+        const std::string value = access_function(type, true, guarded, caching) + "((const unsigned char*)" + name(part.tensor) + " + (" + at.text() + ")" +
+                                  (guarded ? ", " + both(part.fixed, lt(at, pool_.name(kernel::Type::u64, storage_bytes(part.tensor)))).text() + ", " + zeros : "") + ")";
         if (view.grain == 4) {
             line(to + " = " + value + ";");
             continue;
@@ -331,18 +322,18 @@ void Emitter::load_all_words(const Part& part, const PackedView& view, const std
 }
 
 /// Clears the codes whose coordinates are outside of the tensor, by a mask for each word, which goes to where the codes lie.
-void Emitter::clear_outside(const Part& part, const PackedView& view, const std::string& array, const std::string& moved) {
+void Emitter::clear_outside(const Part& part, const PackedView& view, const std::string& array, Ex moved) {
     std::vector<std::string> masks(static_cast<size_t>(view.words()));
     const auto add = [&](size_t w, const std::string& mask) { masks[w] += (masks[w].empty() ? "" : " & ") + mask; };
-    if (view.outside && part.fixed != "true") {
+    if (view.outside && !part.fixed.is_true()) {
         const std::string fixed = fresh("inside");
         line("const unsigned " + fixed + " = " + part.fixed + " ? 0xffffffffu : 0u;");
         for (size_t w = 0; w < masks.size(); ++w) add(w, fixed);
     }
     std::string by;
-    if (!moved.empty()) line("const int " + (by = fresh("shift")) + " = " + moved + ";");
+    if (moved) line("const int " + (by = fresh("shift")) + " = " + moved.text() + ";");
     for (size_t a = 0; a < part.axes.size(); ++a) {
-        if (part.access.axes[a].kind == ir::Access::index || part.axes[a].size.empty()) continue;
+        if (part.access.axes[a].kind == ir::Access::index || !part.axes[a].size) continue;
         std::set<std::string> solid;
         std::vector<std::string> of_word = inside_masks(part, view, a, solid);
         if (!by.empty()) move_masks(view, of_word, solid, by);
@@ -381,11 +372,9 @@ std::vector<std::string> Emitter::inside_masks(const Part& part, const PackedVie
             if (key.size() == 1) solid.insert(mask);
             std::string text;
             for (const auto& [coordinate, ones] : key) {
-                const std::string c = "(" + number(coordinate) + " + " + thread_part(l, axis.dim) + ")";
-                const std::string inside = !axis.count.empty()
-                                               ? "(unsigned)(" + c + " - " + axis.low + ") < (unsigned)" + axis.count
-                                               : "(unsigned long long)(" + axis.start.text + " + " + c + ") < (unsigned long long)" + axis.size;
-                text += (text.empty() ? "" : " | ") + ("(" + inside + " ? " + hex(ones) + "u : 0u)");
+                const Ex c = thread_part(l, axis.dim) + coordinate;
+                const Ex inside = axis.count ? lt(u32(c - axis.low), u32(axis.count)) : within(axis.start + c, axis.size);
+                text += (text.empty() ? "" : " | ") + ("(" + inside.text() + " ? " + hex(ones) + "u : 0u)");
             }
             line("const unsigned " + mask + " = " + (text.empty() ? "0u" : text) + ";");
         }
@@ -429,9 +418,9 @@ void Emitter::keep_inside(const PackedView& view, const std::string& array, int 
 }
 
 /// Every word down by the thread's number of bits, which come from the word behind it.
-void Emitter::shift_words(const PackedView& view, const std::string& from, const std::string& to, const std::string& shift) {
+void Emitter::shift_words(const PackedView& view, const std::string& from, const std::string& to, Ex shift) {
     const std::string by = fresh("shift");
-    line("const int " + by + " = " + shift + ";");
+    line("const int " + by + " = " + shift.text() + ";");
     const int words = view.words();
     const auto word = [&](const std::string& array, int w) { return w < words ? array + "[" + number(w) + "]" : std::string("0u"); };
     const bool whole = view.most_shift >= 32;

@@ -1,7 +1,6 @@
 // Tiles of 16-bit floats as arrays of pairs: registers 2p and 2p + 1 are the halves of `unsigned v12[p]`; of bytes as arrays of four. Casts of packed codes make them, additions
 // and multiplications take two elements at a time, and products of tensor cores take the words as they are.
 #include <algorithm>
-#include <charconv>
 
 #include "jit/cuda/emitter.h"
 
@@ -115,24 +114,19 @@ void Emitter::find_pairs() {
 }
 
 /// Register r of a tile whose words hold `per` of them each.
-std::string Emitter::part_of_word(const std::string& words, int per, const std::string& r, const Format& f) {
+std::string Emitter::part_of_word(const std::string& words, int per, Ex r, const Format& f) {
     if (per == 2) {
         prelude_.need("pairs");
-        const std::string two = "(" + words + "[(" + r + ") >> 1])";
-        return "((" + r + ") & 1 ? high_short" + two + " : low_short" + two + ")";
+        const std::string two = "(" + words + "[" + (r >> 1).text() + "])";
+        return "(" + chosen(ne(r & 1, 0), "high_short" + two, "low_short" + two) + ")";
     }
-    return "(" + std::string(prelude_.type(f)) + ")(" + words + "[(" + r + ") >> 2] >> 8 * ((" + r + ") & 3))";
+    return "(" + std::string(prelude_.type(f)) + ")(" + words + "[" + (r >> 2).text() + "] >> " + ((r & 3) * 8) + ")";
 }
 
-std::string Emitter::pair_at(ir::ValueId v, const std::string& first) {
-    if (is_pairs(v)) {
-        int64_t constant = 0;
-        const auto [end, error] = std::from_chars(first.data(), first.data() + first.size(), constant);
-        const bool digits = error == std::errc() && end == first.data() + first.size();
-        return name(v) + "[" + (digits ? number(constant / 2) : "(" + first + ") >> 1") + "]";
-    }
+std::string Emitter::pair_at(ir::ValueId v, Ex first) {
+    if (is_pairs(v)) return name(v) + "[" + (first >> 1).text() + "]";
     prelude_.need("pairs");
-    return "two_shorts(" + at(v, first) + ", " + at(v, first + " + 1") + ")";
+    return "two_shorts(" + at(v, first) + ", " + at(v, first + 1) + ")";
 }
 
 /// A cast of packed codes whose result is wanted element by element, for shared memory above all. false: it is none.
@@ -145,7 +139,7 @@ bool Emitter::decode_elements(const ir::Inst& cast) {
     declare(v);
     line("unsigned " + words + "[" + number(registers(v) / per) + "];");
     decode_words(cast, [&](int w) { return words + "[" + number(w) + "]"; });
-    each_register(v, [&](const std::string& r) { line(name(v) + "[" + r + "] = " + part_of_word(words, per, r, f) + ";"); });
+    each_register(v, [&](Ex r) { line(name(v) + "[" + r.text() + "] = " + part_of_word(words, per, r, f) + ";"); });
     return true;
 }
 
@@ -163,7 +157,7 @@ bool Emitter::make_pairs(ir::InstId id) {
         return true;
     }
     if (const std::vector<int> moved = moved_pairs(id); !moved.empty()) {
-        each(pairs, [&](const std::string& p) { line(name(v) + "[" + p + "] = " + name(operands[0]) + "[" + rename(moved, p) + "];"); });
+        each(pairs, [&](Ex p) { line(name(v) + "[" + p + "] = " + name(operands[0]) + "[" + rename(moved, p).text() + "];"); });
         return true;
     }
     const bool bf16 = fn_.type(v).elem == Fmt::bf16;
@@ -178,9 +172,9 @@ bool Emitter::make_pairs(ir::InstId id) {
         stem, stem,
         replaced(replaced(replaced(kOperation, "PARAMETERS", parameters), "INSTRUCTION", pair_instruction(inst.op, bf16, fn_.gpu->arch->number)),
                  "INPUTS", inputs));
-    each(pairs, [&](const std::string& p) {
+    each(pairs, [&](Ex p) {
         std::string arguments;
-        for (const ir::ValueId o : operands) arguments += (arguments.empty() ? "" : ", ") + pair_at(o, "2 * " + p);
+        for (const ir::ValueId o : operands) arguments += (arguments.empty() ? "" : ", ") + pair_at(o, p * 2);
         line(name(v) + "[" + p + "] = " + function + "(" + arguments + ");");
     });
     return true;

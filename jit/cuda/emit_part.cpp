@@ -20,17 +20,8 @@ constexpr uint64_t kLargeStep = uint64_t{1} << 38;  ///< from here on coordinate
 /// |step| without overflow.
 uint64_t size_of(int64_t step) { return step < 0 ? 0 - static_cast<uint64_t>(step) : static_cast<uint64_t>(step); }
 
-/// "c * step" in u64.
-std::string stepped(const std::string& c, int64_t step) {
-    if (step == 1) return c;
-    return "(unsigned long long)" + c + " * " + std::to_string(static_cast<uint64_t>(step)) + "ull";
-}
-
-/// The text with its "(R)" made "(r)".
-std::string with_register(std::string text, const std::string& r) {
-    for (size_t at = text.find("(R)"); at != std::string::npos; at = text.find("(R)", at + r.size())) text.replace(at + 1, 1, r);
-    return text;
-}
+/// c * step in u64.
+Ex stepped(Ex c, int64_t step) { return step == 1 ? c : u64(c) * step; }
 
 bool is_range(const Access::Axis& a) { return a.kind == Access::range || a.kind == Access::all; }
 
@@ -51,6 +42,7 @@ Emitter::Part Emitter::part_access(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::AccessOperands in(fn_, inst);
     Part part;
+    part.fixed = part.whole = pool_.truth(true);
     part.inst = id;
     part.tensor = in.object;
     part.access = in.access;
@@ -65,7 +57,6 @@ Emitter::Part Emitter::part_access(ir::InstId id) {
         part.axes[a].dim = where.dim[a];
     }
     part.joint_rank = where.joint.rank;
-    part.first_value = in.first;
     part.value = inst.results.count ? fn_.result(inst) : inst.op == ir::Op::channel_put ? taken_from(in.channel.value) : in.value.value;
     part.expected = in.expected;
     part.other = in.other;
@@ -89,95 +80,96 @@ void Emitter::part_axis(Part& part, size_t number) {
     const bool checked = !a.in_bounds && a.kind != Access::all;
     if (checked) axis.size = extent(part.tensor, static_cast<int>(number));
     if (a.kind == Access::gather) return;
-    axis.start = a.kind == Access::all ? known_int64(0) : known_at(axis.index, "");
+    axis.start = a.kind == Access::all ? int64(0) : element_at(axis.index, {});
     if (!checked) return;
     if (a.kind == Access::index)
-        part.fixed = both(part.fixed, "(unsigned long long)" + axis.start.text + " < (unsigned long long)" + axis.size);
+        part.fixed = both(part.fixed, within(axis.start, axis.size));
     else
         part.narrow = part.narrow || size_of(a.step) >= kLargeStep;
 }
 
 /// When all of a range is inside.
-std::string Emitter::is_whole(const Part& part, size_t number) {
+Ex Emitter::is_whole(const Part& part, size_t number) {
     const Access::Axis& a = part.access.axes[number];
     const Part::Axis& axis = part.axes[number];
-    if (a.kind != Access::range || axis.size.empty()) return "true";
-    const auto in_range = [&](const std::string& at) { return "(unsigned long long)" + at + " < (unsigned long long)" + axis.size; };
-    const auto last = static_cast<uint64_t>(a.extent - 1) * static_cast<uint64_t>(a.step);
-    return in_range(axis.start.text) + " && " + in_range("(" + axis.start.text + " + " + std::to_string(last) + "ull)");
+    if (a.kind != Access::range || !axis.size) return pool_.truth(true);
+    const Ex last = pool_.constant(kernel::Type::u64, static_cast<int64_t>(static_cast<uint64_t>(a.extent - 1) * static_cast<uint64_t>(a.step)));
+    return both(within(axis.start, axis.size), within(axis.start + last, axis.size));
 }
 
 /// What the tests of a range compare with, and when all of it is inside.
 void Emitter::part_bounds(Part& part, size_t number) {
     const Access::Axis& a = part.access.axes[number];
     Part::Axis& axis = part.axes[number];
-    if (a.kind != Access::range || axis.size.empty()) return;
+    if (a.kind != Access::range || !axis.size) return;
     const bool few = registers(part.value) <= kFewTests * part.vector && !part.shifted && part.inside != Part::first;
     if (a.step != 1 || few) {
         part.whole = both(part.whole, is_whole(part, number));
         return;
     }
-    const std::string extent_text = std::to_string(a.extent);
     const std::string first = support("first_inside", "first_inside", kFirstInside), count = support("count_inside", "count_inside", kCountInside);
-    axis.low = fresh("low");
-    axis.count = fresh("count");
-    line("const int " + axis.low + " = " + first + "(" + axis.start.text + ", " + extent_text + ");");
-    line("const int " + axis.count + " = " + count + "(" + axis.start.text + ", " + axis.size + ", " + extent_text + ", " + axis.low + ");");
+    const Ex extent = pool_.number(a.extent);
+    const auto declared = [&](const char* stem, const std::string& function, std::initializer_list<Ex> operands) {
+        const std::string name = fresh(stem);
+        line("const int " + name + " = " + pool_.call(kernel::Type::i32, function, operands).text() + ";");
+        return pool_.name(kernel::Type::i32, name);
+    };
+    axis.low = declared("low", first, {axis.start, extent});
+    axis.count = declared("count", count, {axis.start, axis.size, extent, axis.low});
     // Not the count compared, which only the guarded path takes then.
-    part.whole = both(part.whole, axis.start.text + " >= 0 && " + axis.start.text + " <= " + axis.size + " - " + extent_text);
+    part.whole = both(part.whole, both(ge(axis.start, 0), le(axis.start, axis.size - a.extent)));
 }
 
-/// i64 text of an axis' index at register r.
-std::string Emitter::part_index(const Part& part, size_t number, const std::string& r) {
+/// i64: an axis' index at register r.
+Ex Emitter::part_index(const Part& part, size_t number, Ex r) {
     const Access::Axis& a = part.access.axes[number];
     const Part::Axis& axis = part.axes[number];
-    if (a.kind == Access::index) return axis.start.text;
+    if (a.kind == Access::index) return axis.start;
     if (a.kind == Access::gather) {
         const Shape& own = fn_.type(axis.index).shape;
-        if (own.rank == 0) return name(axis.index);
-        std::vector<std::string> c;
+        if (own.rank == 0) return element_at(axis.index, {});
+        std::vector<Ex> c;
         for (int d = 0; d < own.rank; ++d)
-            c.push_back(own[static_cast<size_t>(d)] == 1 ? "0" : coordinate(layout(part.value), axis.dim + part.joint_rank - own.rank + d, r));
+            c.push_back(own[static_cast<size_t>(d)] == 1 ? pool_.number(0)
+                                                         : coordinate(layout(part.value), axis.dim + part.joint_rank - own.rank + d, r));
         return staged(axis.index, part.pointers[axis.operand], part.value, r, number_of(own, c));
     }
-    const std::string at = stepped(coordinate(layout(part.value), axis.dim, r), a.step);
-    return axis.start.code == 0 ? at : "(long long)((unsigned long long)" + axis.start.text + " + " + at + ")";
+    const Ex at = stepped(coordinate(layout(part.value), axis.dim, r), a.step);
+    return axis.start.is(0) ? at : kernel::cast(kernel::Type::i64, u64(axis.start) + at);
 }
 
 /// `checked`: with the bounds of ranges, but of axis `except`; ghosts, gathered indices and the mask are looked at in any case.
-std::string Emitter::part_condition(const Part& part, const std::string& r, bool checked, int except) {
-    std::string out = checked ? part.fixed : "true";
+Ex Emitter::part_condition(const Part& part, Ex r, bool checked, int except) {
+    Ex out = checked ? part.fixed : pool_.truth(true);
     if (!is_scalar(part.value)) {
         const TileLayout& l = layout(part.value);
         std::vector<bool> bounded(l.shape.rank);
-        std::string ranges = "true";
+        Ex ranges = pool_.truth(true);
         for (size_t a = 0; a < part.axes.size() && checked; ++a) {
             const Part::Axis& axis = part.axes[a];
             const Access::Axis& kind = part.access.axes[a];
-            if (!is_range(kind) || axis.size.empty() || static_cast<int>(a) == except) continue;
-            const std::string c = coordinate(l, axis.dim, r);
-            if (!axis.count.empty()) {
+            if (!is_range(kind) || !axis.size || static_cast<int>(a) == except) continue;
+            const Ex c = coordinate(l, axis.dim, r);
+            if (axis.count) {
                 bounded[static_cast<size_t>(axis.dim)] = true;
-                ranges = both(ranges, "(unsigned)(" + c + " - " + axis.low + ") < (unsigned)" + axis.count);
+                ranges = both(ranges, lt(u32(c - axis.low), u32(axis.count)));
                 continue;
             }
             if (size_of(kind.step) >= kLargeStep)
-                ranges = both(ranges, c + " <= " + std::to_string(static_cast<uint64_t>(INT64_MAX) / size_of(kind.step)) + "ll");
-            ranges = both(ranges, "(unsigned long long)" + part_index(part, a, r) + " < (unsigned long long)" + axis.size);
+                ranges = both(ranges, le(c, int64(static_cast<int64_t>(static_cast<uint64_t>(INT64_MAX) / size_of(kind.step)))));
+            ranges = both(ranges, within(part_index(part, a, r), axis.size));
         }
         for (int d = 0; d < l.shape.rank; ++d)
             if (!bounded[static_cast<size_t>(d)] && l.padded(d) != l.shape[static_cast<size_t>(d)])
-                out = both(out, coordinate(l, d, r) + " < " + std::to_string(l.shape[static_cast<size_t>(d)]));
+                out = both(out, lt(coordinate(l, d, r), l.shape[static_cast<size_t>(d)]));
         out = both(out, ranges);
     }
     for (size_t a = 0; a < part.axes.size(); ++a)
-        if (part.access.axes[a].kind == Access::gather && !part.axes[a].size.empty())
-            out = both(out, "(unsigned long long)" + part_index(part, a, r) + " < (unsigned long long)" + part.axes[a].size);
+        if (part.access.axes[a].kind == Access::gather && part.axes[a].size) out = both(out, within(part_index(part, a, r), part.axes[a].size));
     if (!part.last.empty())
-        out = both(out, part.last + "[" + (part.mask.value.valid() ? logical_number(layout(part.value), r) : joint_number(part, r)) + "]");
-    if (part.mask.value.valid())
-        out = both(out, staged(part.mask.value, part.pointers[part.mask.at], part.value, r,
-                               is_scalar(part.value) ? "0" : logical_number(layout(part.value), r)));
+        out = both(out, pool_.index(kernel::Type::pred, pool_.name(kernel::Type::other, part.last),
+                                    part.mask ? logical_number(layout(part.value), r) : joint_number(part, r)));
+    if (part.mask) out = both(out, staged(part.mask.value, part.pointers[part.mask.at], part.value, r, number_at(part.value, r)));
     return out;
 }
 
@@ -189,8 +181,8 @@ Shape Emitter::joint_shape(const Part& part) {
 }
 
 /// Row-major number of a register's gathered indices in their joint shape.
-std::string Emitter::joint_number(const Part& part, const std::string& r) {
-    std::vector<std::string> c;
+Ex Emitter::joint_number(const Part& part, Ex r) {
+    std::vector<Ex> c;
     int first = 0;
     for (size_t a = 0; a < part.axes.size(); ++a)
         if (part.access.axes[a].kind == Access::gather) first = part.axes[a].dim;
@@ -199,17 +191,17 @@ std::string Emitter::joint_number(const Part& part, const std::string& r) {
 }
 
 /// Element of a staged index tile at joint number `j`.
-std::string Emitter::joint_index(const Part& part, size_t axis, const std::string& j) {
+Ex Emitter::joint_index(const Part& part, size_t axis, Ex j) {
     const Shape joint = joint_shape(part), &own = fn_.type(part.axes[axis].index).shape;
-    if (own.rank == 0) return name(part.axes[axis].index);
-    std::vector<std::string> c;
+    if (own.rank == 0) return element_at(part.axes[axis].index, {});
+    std::vector<Ex> c;
     int64_t below = 1;
     for (size_t d = own.rank, k = joint.rank; d-- > 0;) {
-        const std::string digit = below == 1 ? j : j + " / " + std::to_string(below);
-        c.insert(c.begin(), own[d] == 1 ? "0" : k == 1 ? "(" + digit + ")" : "(" + digit + " % " + std::to_string(joint[k - 1]) + ")");
+        const Ex digit = j / below;
+        c.insert(c.begin(), own[d] == 1 ? pool_.number(0) : k == 1 ? digit : digit % joint[k - 1]);
         below *= joint[--k];
     }
-    return part.pointers[part.axes[axis].operand] + "[" + number_of(own, c) + "]";
+    return pool_.index(kernel::Type::i64, pool_.name(kernel::Type::other, part.pointers[part.axes[axis].operand]), number_of(own, c));
 }
 
 /// Of several elements of a store for one place the last one stays: each looks for a later one with the same indices that is not masked away.
@@ -229,12 +221,14 @@ void Emitter::part_last(Part& part) {
     line("const int " + j + " = " + e + " / " + std::to_string(inner) + " % " + n + ";");
     line("bool " + last + " = true;");
     line("#pragma unroll 1");
-    std::string same;
+    Ex same = pool_.truth(true);
+    const auto name = [&](const std::string& v) { return pool_.name(kernel::Type::i32, v); };
     for (size_t a = 0; a < part.axes.size(); ++a)
-        if (part.access.axes[a].kind == Access::gather)
-            same = both(same.empty() ? "true" : same, joint_index(part, a, k) + " == " + joint_index(part, a, j));
-    if (masked) same += " && " + part.pointers[part.mask.at] + "[" + e + " + (" + k + " - " + j + ") * " + std::to_string(inner) + "]";
-    line("for (int " + k + " = " + j + " + 1; " + k + " < " + n + "; ++" + k + ") " + last + " = " + last + " && !(" + same + ");");
+        if (part.access.axes[a].kind == Access::gather) same = both(same, eq(joint_index(part, a, name(k)), joint_index(part, a, name(j))));
+    if (masked)
+        same = both(same, pool_.index(kernel::Type::pred, pool_.name(kernel::Type::other, part.pointers[part.mask.at]),
+                                      name(e) + (name(k) - name(j)) * inner));
+    line("for (int " + k + " = " + j + " + 1; " + k + " < " + n + "; ++" + k + ") " + last + " = " + last + " && !(" + same.text() + ");");
     line(part.last + "[" + e + "] = " + last + ";");
     close();
     sync();
@@ -246,54 +240,41 @@ void Emitter::part_base(Part& part) {
         part_pieces(part);
         return;
     }
-    std::string sum, grows;
-    const auto term = [&](const Known& at, const Known& by) {
-        if (at.code != 0) sum += (sum.empty() ? "" : " + ") + ("(unsigned long long)(" + at.text + ")") + times(by);
-    };
+    Ex sum = pool_.constant(kernel::Type::u64, 0), grows = sum;
     const auto walk = walks_.find(part.inst.v);
     for (size_t a = 0; a < part.axes.size(); ++a) {
         const Access::Axis& kind = part.access.axes[a];
         if (kind.kind == Access::gather) continue;
-        const Known by = stride(part.tensor, static_cast<int>(a));
-        term(part.axes[a].start, by);
-        if (walk != walks_.end())
-            if (const int64_t more = walk->second->load.starts[a].by)
-                grows += (grows.empty() ? "" : " + ") + ("(unsigned long long)" + int64_text(more)) + times(by);
+        const Ex by = stride(part.tensor, static_cast<int>(a));
+        sum = sum + u64(part.axes[a].start) * by;
+        if (walk != walks_.end()) grows = grows + u64(int64(walk->second->load.starts[a].by)) * by;
         if (kind.kind == Access::index) continue;
         const TileLayout& l = layout(part.value);
-        if (!additive(l, part.axes[a].dim)) continue;
-        if (const std::string thread = thread_part(l, part.axes[a].dim); thread != "0") term(stepped(thread, kind.step), by);
+        if (additive(l, part.axes[a].dim)) sum = sum + u64(stepped(thread_part(l, part.axes[a].dim), kind.step)) * by;
     }
-    part.base = base_text(part.inst, sum.empty() ? "0" : sum, walk == walks_.end() ? "" : grows.empty() ? "0ull" : "(" + grows + ")");
+    part.base = declare_base(part.inst, sum, walk == walks_.end() ? Ex() : grows);
 }
 
 /// Offset of register r: elements, or bits where the format is bit-addressed.
-std::string Emitter::part_offset(const Part& part, const std::string& r) {
-    if (part.base.empty()) {
-        std::vector<std::string> c;
+Ex Emitter::part_offset(const Part& part, Ex r) {
+    if (!part.base) {
+        std::vector<Ex> c;
         for (size_t a = 0; a < part.axes.size(); ++a) c.push_back(part_index(part, a, r));
         return offset(part.tensor, c);
     }
-    std::string sum = part.base;
-    for (const auto& [text, by] : part.terms) {
-        sum += " + (unsigned long long)(" + with_register(text, r) + ") * " + by;
+    Ex sum = part.base;
+    if (part.in_pieces) {
+        const std::vector<Ex> indices = piece_indices(part, thread_, r);
+        for (const auto& [of_register, by] : part.terms) sum = sum + u64(layout_value(of_register, part.tensor, indices)) * by;
+        return sum;
     }
-    if (part.in_pieces) return sum;
     for (size_t a = 0; a < part.axes.size(); ++a) {
         const Access::Axis& kind = part.access.axes[a];
         if (kind.kind == Access::index) continue;
-        const Known by = stride(part.tensor, static_cast<int>(a));
-        std::string at;
-        if (kind.kind == Access::gather) {
-            at = part_index(part, a, r);
-        } else {
-            const TileLayout& l = layout(part.value);
-            const int d = part.axes[a].dim;
-            at = additive(l, d) ? register_part(l, d, r) : coordinate(l, d, r);
-            if (at == "0") continue;
-            at = stepped(at, kind.step);
-        }
-        sum += " + (unsigned long long)(" + at + ")" + times(by);
+        const TileLayout& l = layout(part.value);
+        const int d = part.axes[a].dim;
+        const Ex at = kind.kind == Access::gather ? part_index(part, a, r) : stepped(additive(l, d) ? register_part(l, d, r) : coordinate(l, d, r), kind.step);
+        sum = sum + u64(at) * stride(part.tensor, static_cast<int>(a));
     }
     return sum;
 }
@@ -310,8 +291,8 @@ void Emitter::part_vector(Part& part) {
     part.vector_axis = wide.axis;
     part.shifted = wide.shifted;
     if (axis.index.valid() && power_of_two_divisor(fn_, axis.index) % vector)
-        part.whole = both(part.whole, "(" + axis.start.text + " & " + std::to_string(vector - 1) + ") == 0");
-    else if (axis.size.empty() || fn_.gpu->tensors[p].whole)
+        part.whole = both(part.whole, eq(axis.start & (vector - 1), 0));
+    else if (!axis.size || fn_.gpu->tensors[p].whole)
         part.inside = Part::whole_vectors;
     else if (static_cast<size_t>(vector) * element >= 8 && !part.other.value.valid())
         part.inside = Part::first;

@@ -8,37 +8,31 @@ namespace tegula::cuda {
 
 using ir::Access;
 
-/// Texts of the indices that access_pieces speaks of: starts, then what a thread adds, then what register "R" does.
-std::vector<std::string> Emitter::piece_texts(const Part& part) {
+std::vector<Ex> Emitter::piece_indices(const Part& part, Ex t, Ex r) {
     const size_t rank = part.axes.size();
-    std::vector<std::string> texts(3 * rank);
+    std::vector<Ex> out(3 * rank);
     for (size_t a = 0; a < rank; ++a) {
-        texts[a] = part.axes[a].start.text;
+        out[a] = part.axes[a].start;
         if (part.access.axes[a].kind == Access::index) continue;
-        const std::string name = layout_name(layout(part.value)) + "::", d = number(part.axes[a].dim);
-        texts[rank + a] = name + "thread" + d + "(t)";
-        texts[2 * rank + a] = name + "register" + d + "(R)";
+        const TileLayout& l = layout(part.value);
+        out[rank + a] = thread_part(l, part.axes[a].dim, t);
+        if (r) out[2 * rank + a] = register_part(l, part.axes[a].dim, r);
     }
-    return texts;
+    return out;
 }
 
 bool Emitter::part_pieces(Part& part) {
     const auto members = access_pieces(fn_, fn_.inst(part.inst), is_scalar(part.value) ? TileLayout{} : layout(part.value));
     if (!members) return false;
-    const std::vector<std::string> texts = piece_texts(part);
-    const std::vector<std::string> pitches = member_pitches(part.tensor, members->size());
-    std::string sum;
-    std::vector<std::pair<std::string, std::string>> terms;
+    const std::vector<Ex> indices = piece_indices(part, thread_), pitches = member_pitches(part.tensor, members->size());
+    Ex sum = pool_.constant(kernel::Type::u64, 0);
     for (size_t m = 0; m < members->size(); ++m) {
         const LayoutPieces& pieces = (*members)[m];
-        const std::string& by = pitches[m];
-        const auto text = [&](LayoutPieces::Part k) { return layout_text(pieces.part[k], part.tensor, texts); };
         for (const auto k : {LayoutPieces::uniform, LayoutPieces::thread})
-            if (!pieces.part[k].is_constant(0)) sum += (sum.empty() ? "" : " + ") + ("(unsigned long long)" + text(k)) + " * " + by;
-        if (!pieces.part[LayoutPieces::register_].is_constant(0)) terms.emplace_back(text(LayoutPieces::register_), by);
+            if (!pieces.part[k].is_constant(0)) sum = sum + u64(layout_value(pieces.part[k], part.tensor, indices)) * pitches[m];
+        if (!pieces.part[LayoutPieces::register_].is_constant(0)) part.terms.emplace_back(pieces.part[LayoutPieces::register_], pitches[m]);
     }
-    part.base = base_text(part.inst, sum.empty() ? "0" : sum, piece_growth(part.inst, *members, pitches));
-    part.terms = std::move(terms);
+    part.base = declare_base(part.inst, sum, piece_growth(part.inst, *members, pitches));
     part.in_pieces = true;
     return true;
 }
@@ -65,31 +59,31 @@ void Emitter::declare_walk(ir::InstId load) {
 }
 
 /// The variable of an access' uniform and thread parts. `grows`: from trip to trip; empty: it is not known by how much.
-std::string Emitter::base_text(ir::InstId access, const std::string& sum, const std::string& grows) {
+Ex Emitter::declare_base(ir::InstId access, Ex sum, Ex grows) {
     const std::string base = fresh("base");
     const auto found = walks_.find(access.v);
-    const bool walks = found != walks_.end() && !grows.empty() && !found->second->name.empty();
-    const bool first = walks && found->second->load.first == access;
-    std::string text = sum;
+    const bool walks = found != walks_.end() && grows && !found->second->name.empty();
+    std::string text = sum.text();
     if (walks) {
         const Walk& walk = *found->second;
-        text = walk.name + (first ? " = " + sum : " += " + name(walk.load.more) + " ? " + grows + " : 0");
+        const bool first = walk.load.first == access;
+        text = walk.name + (first ? " = " + text : " += " + name(walk.load.more) + " ? " + grows.text() + " : 0");
     }
     line("const unsigned long long " + base + " = " + text + ";");
-    return base;
+    return pool_.name(kernel::Type::u64, base);
 }
 
 /// By how much the sum of an access' pieces grows from trip to trip; empty: not by a constant multiple of pitches.
-std::string Emitter::piece_growth(ir::InstId access, std::span<const LayoutPieces> members, std::span<const std::string> pitches) {
+Ex Emitter::piece_growth(ir::InstId access, std::span<const LayoutPieces> members, std::span<const Ex> pitches) {
     const auto found = walks_.find(access.v);
     if (found == walks_.end()) return {};
-    std::string out;
+    Ex out = int64(0);
     for (size_t m = 0; m < members.size(); ++m) {
         const auto by = growth(members[m].part[LayoutPieces::uniform], found->second->load.starts);
         if (!by) return {};
-        if (*by) out += (out.empty() ? "" : " + ") + int64_text(*by) + " * " + pitches[m];
+        out = out + int64(*by) * pitches[m];
     }
-    return out.empty() ? "0ull" : "(unsigned long long)(" + out + ")";
+    return u64(out);
 }
 
 }  // namespace tegula::cuda

@@ -21,7 +21,7 @@ void Emitter::cuda_reduce(ir::InstId id) {
     const ir::ValueId from = fn_.operands(inst)[0], to = fn_.result(inst);
     const auto attrs = fn_.attrs(inst);
     const auto kind = static_cast<ReduceKind>(attrs[0]);
-    if (is_scalar(from)) return assign(to, [&](const std::string&) { return to_result(to, from, name(from)); });
+    if (is_scalar(from)) return assign(to, [&](Ex) { return to_result(to, from, name(from)); });
     const bool ordered = reduce_is_ordered(kind, fn_.elem(to)), chain = attrs[1] == 1 && ordered;
     if (scratch_plan(fn_, id).operand[0] >= 0) return chain ? reduce_chain(id) : reduce_tree(id);
     if (chain) return reduce_chain(id);
@@ -47,20 +47,27 @@ void Emitter::reduce_direct(ir::InstId id, const ReducePlan& plan) {
         reduce_joined(id, joined_pairs(id, plan, pairs, joined), joined);
     } else {
         const std::string identity = plan.fill ? prelude_.literal(f, *reduce_identity(kind, f)) : "";
-        each_register(from, [&](const std::string& r) {
+        each_register(from, [&](Ex r) {
             std::string value = to_result(to, from, at(from, r));
             if (plan.fill) {
-                const TileLayout& l = layout(from);
-                const std::string real =
-                    axis < 0 ? inside(l, r) : coordinate(l, static_cast<int>(axis), r) + " < " + std::to_string(l.shape[static_cast<size_t>(axis)]);
-                value = real + " ? " + value + " : " + identity;
+                value = chosen(is_element(layout(from), axis, r), value, identity);
             }
             line(joined.names[0] + "[" + r + "] = " + value + ";");
         });
         reduce_joined(id, plan, joined);
     }
-    each_register(to, [&](const std::string& r) { assign_to(to, r, joined.names[0] + "[" + (is_scalar(to) ? "0" : rename(plan.results, r)) + "]"); });
+    each_register(to, [&](Ex r) { assign_to(to, r, joined.names[0] + "[" + (is_scalar(to) ? pool_.number(0) : rename(plan.results, r)).text() + "]"); });
     close();
+}
+
+std::string Emitter::line_start(const Axis& lines, ir::ValueId to, Ex r) {
+    const std::string out = fresh("base");
+    line("const int " + out + " = " + pool_.select(is_real(to, r), line_base(lines, number_at(to, r)), pool_.number(0)).text() + ";");
+    return out;
+}
+
+Ex Emitter::is_element(const TileLayout& l, int64_t axis, Ex r) {
+    return axis < 0 ? inside(l, r) : lt(coordinate(l, static_cast<int>(axis), r), l.shape[static_cast<size_t>(axis)]);
 }
 
 /// Ascending: over registers that one thread holds, or over scratch, by every thread that needs the result.
@@ -78,9 +85,9 @@ void Emitter::reduce_chain(ir::InstId id) {
         for (size_t r = 0; r < results.size(); ++r) {
             const auto row = static_cast<size_t>(std::find(rows.first.begin(), rows.first.end(), results[r]) - rows.first.begin());
             TEGULA_CHECK(row < rows.along.size());
-            const std::string index = std::to_string(r), acc = at(to, index);
+            const std::string acc = at(to, pool_.number(static_cast<int64_t>(r)));
             for (size_t k = 0; k < rows.along[row].size(); ++k) {
-                const std::string x = to_result(to, from, at(from, std::to_string(rows.along[row][k])));
+                const std::string x = to_result(to, from, at(from, pool_.number(rows.along[row][k])));
                 line(acc + " = " + (k ? prelude_.combine(kind, f, acc, x) : x) + ";");
             }
         }
@@ -91,10 +98,8 @@ void Emitter::reduce_chain(ir::InstId id) {
     const std::string s = scratch_area(id, type_of(to), plan.operand[0]);
     stage(from, s, [&](const std::string& x) { return to_result(to, from, x); });
     sync();
-    each_register(to, [&](const std::string& r) {
-        const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), acc = fresh("acc"), k = fresh("k"), base = fresh("base");
-        line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + line_base(lines, is_scalar(to) ? "0" : number_at(to, r)) +
-             ";");
+    each_register(to, [&](Ex r) {
+        const std::string acc = fresh("acc"), k = fresh("k"), base = line_start(lines, to, r);
         line(type_of(to) + " " + acc + " = " + s + "[" + base + "];");
         line("#pragma unroll 1");
         open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
@@ -138,7 +143,7 @@ void Emitter::reduce_tree(ir::InstId id) {
         sync();
         close();
     }
-    fill(to, [&](const std::string& r) { return s + "[" + line_base(lines, number_at(to, r)) + "]"; });
+    fill(to, [&](Ex r) { return s + "[" + line_base(lines, number_at(to, r)).text() + "]"; });
     close();
 }
 
@@ -154,10 +159,10 @@ void Emitter::contract_direct(ir::InstId id) {
     for (size_t r = 0; r < results.size(); ++r) {
         const auto row = static_cast<size_t>(std::find(rows.first.begin(), rows.first.end(), results[r]) - rows.first.begin());
         TEGULA_CHECK(row < rows.along.size());
-        const std::string acc = at(to, std::to_string(r));
+        const std::string acc = at(to, pool_.number(static_cast<int64_t>(r)));
         line(acc + " = " + zero + ";");
         for (int k : rows.along[row]) {
-            const std::string a = to_result(to, in[0], at(in[0], std::to_string(k))), b = to_result(to, in[1], at(in[1], std::to_string(k)));
+            const std::string a = to_result(to, in[0], at(in[0], pool_.number(k))), b = to_result(to, in[1], at(in[1], pool_.number(k)));
             line(acc + " = " + prelude_.fma(fn_.elem(to), a, b, acc) + ";");
         }
     }
@@ -178,9 +183,8 @@ void Emitter::cuda_contract(ir::InstId id) {
         stage(in[i], s[i], [&](const std::string& x) { return to_result(to, in[i], x); });
     }
     sync();
-    each_register(to, [&](const std::string& r) {
-        const std::string ok = is_scalar(to) ? "true" : inside(layout(to), r), acc = fresh("acc"), k = fresh("k"), base = fresh("base");
-        line("const int " + base + " = " + (ok == "true" ? "" : "!" + ok + " ? 0 : ") + line_base(lines, number_at(to, r)) + ";");
+    each_register(to, [&](Ex r) {
+        const std::string acc = fresh("acc"), k = fresh("k"), base = line_start(lines, to, r);
         line(type_of(to) + " " + acc + " = " + prelude_.literal(fn_.elem(to), encode(fn_.elem(to), 0.0)) + ";");
         line("#pragma unroll 1");
         open("for (int " + k + " = 0; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");

@@ -111,13 +111,13 @@ void Emitter::cuda_reduce_region(ir::InstId id) {
     }
     region_loop(std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
         const std::string a = fresh("at");
-        line("const int " + a + " = " + line_base(lines, e) + ";");
+        line("const int " + a + " = " + line_base(lines, int32(e)).text() + ";");
         region_step(body, tiles, init, places(a), places(a), keeps);
     });
     sync();
     for (uint32_t i = 0; i < n; ++i) {
         const ir::ValueId to = fn_.result(inst, i);
-        fill(to, [&](const std::string& r) { return s[i] + "[" + line_base(lines, number_at(to, r)) + "]"; });
+        fill(to, [&](Ex r) { return s[i] + "[" + line_base(lines, number_at(to, r)).text() + "]"; });
     }
     close();
 }
@@ -140,7 +140,7 @@ void Emitter::cuda_scan_region(ir::InstId id) {
     sync();
     region_loop(std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
         const std::string base = fresh("base"), k = fresh("k"), at = fresh("at"), stride = std::to_string(lines.inner);
-        line("const int " + base + " = " + line_base(lines, e) + ";");
+        line("const int " + base + " = " + line_base(lines, int32(e)).text() + ";");
         line("#pragma unroll 1");
         open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
         line("const int " + at + " = " + base + " + " + (reverse ? "(" + std::to_string(lines.n - 1) + " - " + k + ")" : k) + " * " + stride + ";");
@@ -150,7 +150,7 @@ void Emitter::cuda_scan_region(ir::InstId id) {
     sync();
     for (uint32_t i = 0; i < n; ++i) {
         const ir::ValueId to = fn_.result(inst, i);
-        fill(to, [&](const std::string& r) { return s[i] + "[" + number_at(to, r) + "]"; });
+        fill(to, [&](Ex r) { return s[i] + "[" + number_at(to, r).text() + "]"; });
     }
     close();
 }

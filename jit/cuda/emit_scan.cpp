@@ -17,13 +17,13 @@ void Emitter::cuda_scan(ir::InstId id) {
     const ScratchPlan plan = scratch_plan(fn_, id);
     declare(to);
     if (plan.operand[0] < 0) {
-        each_register(to, [&](const std::string& r) { assign_to(to, r, to_result(to, from, at(from, r))); });
+        each_register(to, [&](Ex r) { assign_to(to, r, to_result(to, from, at(from, r))); });
         const AxisRegisters rows = *axis_registers(layout(from), static_cast<int>(attrs[1]));
         for (std::vector<int> row : rows.along) {
             if (reverse) std::reverse(row.begin(), row.end());
             for (size_t k = 1; k < row.size(); ++k) {
-                const std::string x = at(to, std::to_string(row[k]));
-                line(x + " = " + prelude_.combine(kind, f, at(to, std::to_string(row[k - 1])), x) + ";");
+                const std::string x = at(to, pool_.number(row[k]));
+                line(x + " = " + prelude_.combine(kind, f, at(to, pool_.number(row[k - 1])), x) + ";");
             }
         }
         return;
@@ -35,7 +35,7 @@ void Emitter::cuda_scan(ir::InstId id) {
     sync();
     const std::string c = fresh("c"), base = fresh("base"), acc = fresh("acc"), k = fresh("k"), place = fresh("place");
     open_elements(c, lines.lines());
-    line("const int " + base + " = " + line_base(lines, c) + ";");
+    line("const int " + base + " = " + line_base(lines, int32(c)).text() + ";");
     const std::string first = reverse ? std::to_string((lines.n - 1) * lines.inner) : "0";
     line(type_of(to) + " " + acc + " = " + s + "[" + base + " + " + first + "];");
     line("#pragma unroll 1");
@@ -47,7 +47,7 @@ void Emitter::cuda_scan(ir::InstId id) {
     close();
     close();
     sync();
-    fill(to, [&](const std::string& r) { return s + "[" + number_at(to, r) + "]"; });
+    fill(to, [&](Ex r) { return s + "[" + number_at(to, r).text() + "]"; });
     close();
 }
 

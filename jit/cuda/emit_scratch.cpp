@@ -13,30 +13,47 @@ std::string Emitter::scratch_area(ir::InstId id, const std::string& type, int64_
     return name;
 }
 
-std::string Emitter::number_of(const Shape& shape, const std::vector<std::string>& coordinates) {
-    std::string out;
-    for (size_t d = 0; d < coordinates.size(); ++d)
-        out = out.empty() ? coordinates[d] : "(" + out + ") * " + std::to_string(shape[d]) + " + " + coordinates[d];
-    return out.empty() ? "0" : out;
+std::vector<Ex> Emitter::coordinates_in(const Shape& shape, Ex number) {
+    std::vector<Ex> out(shape.rank);
+    int64_t below = 1;
+    for (size_t d = shape.rank; d-- > 0; below *= shape[d]) out[d] = number / below % shape[d];
+    return out;
 }
 
-std::vector<std::string> Emitter::coordinates_of(ir::ValueId v, const std::string& r) {
-    std::vector<std::string> out;
+Ex Emitter::number_of(const Shape& shape, const std::vector<Ex>& coordinates) {
+    Ex out = pool_.number(0);
+    for (size_t d = 0; d < coordinates.size(); ++d) out = out * shape[d] + coordinates[d];
+    return out;
+}
+
+std::vector<Ex> Emitter::coordinates_of(ir::ValueId v, Ex r) {
+    std::vector<Ex> out;
     for (int d = 0; d < fn_.type(v).shape.rank; ++d) out.push_back(coordinate(layout(v), d, r));
     return out;
 }
 
-std::string Emitter::number_at(ir::ValueId v, const std::string& r) { return is_scalar(v) ? "0" : logical_number(layout(v), r); }
+Ex Emitter::number_at(ir::ValueId v, Ex r) { return is_scalar(v) ? pool_.number(0) : logical_number(layout(v), r); }
 
-void Emitter::assign_to(ir::ValueId v, const std::string& r, const std::string& value) {
-    line(name(v) + (is_scalar(v) ? "" : "[" + r + "]") + " = " + value + ";");
+Ex Emitter::stores(ir::ValueId v, Ex r) { return is_scalar(v) ? eq(thread_, 0) : owns(layout(v), r); }
+
+Ex Emitter::is_real(ir::ValueId v, Ex r) { return is_scalar(v) ? pool_.truth(true) : inside(layout(v), r); }
+
+void Emitter::line_if(Ex condition, const std::string& statement) {
+    line(condition.is_true() ? statement : "if (" + condition.text() + ") " + statement);
+}
+
+std::string Emitter::chosen(Ex condition, const std::string& yes, const std::string& no) {
+    return condition.is_true() ? yes : condition.is_false() ? no : condition.text() + " ? " + yes + " : " + no;
+}
+
+void Emitter::assign_to(ir::ValueId v, Ex r, const std::string& value) {
+    line(name(v) + (is_scalar(v) ? "" : "[" + r.text() + "]") + " = " + value + ";");
 }
 
 void Emitter::stage(ir::ValueId v, const std::string& pointer, const std::function<std::string(const std::string&)>& value) {
-    each_register(v, [&](const std::string& r) {
-        const std::string mine = is_scalar(v) ? "t == 0" : owns(layout(v), r);
+    each_register(v, [&](Ex r) {
         const std::string text = value ? value(at(v, r)) : at(v, r);
-        line((mine == "true" ? "" : "if (" + mine + ") ") + pointer + "[" + number_at(v, r) + "] = " + text + ";");
+        line_if(stores(v, r), pointer + "[" + number_at(v, r).text() + "] = " + text + ";");
     });
 }
 
@@ -52,18 +69,17 @@ std::vector<std::string> Emitter::stage_operands(ir::InstId id) {
     return pointers;
 }
 
-std::string Emitter::staged(ir::ValueId v, const std::string& pointer, ir::ValueId of, const std::string& r, const std::string& number) {
-    if (pointer.empty()) return at(v, r);
+Ex Emitter::staged(ir::ValueId v, const std::string& pointer, ir::ValueId of, Ex r, Ex number) {
+    const Ex in_register = element_at(v, r);
+    if (pointer.empty()) return in_register;
     // Ghosts have numbers beyond the staged elements: what they read counts for nothing, but is read.
     const bool beyond = !is_scalar(of) && layout(of).has_ghosts();
-    return pointer + "[" + (beyond ? "min(" + number + ", " + std::to_string(fn_.type(v).shape.elements() - 1) + ")" : number) + "]";
+    const Ex last = pool_.number(fn_.type(v).shape.elements() - 1);
+    return pool_.index(in_register.type(), pool_.name(kernel::Type::other, pointer), beyond ? pool_.call(kernel::Type::i32, "min", {number, last}) : number);
 }
 
-void Emitter::fill(ir::ValueId result, const std::function<std::string(const std::string&)>& value) {
-    each_register(result, [&](const std::string& r) {
-        const std::string ok = is_scalar(result) ? "true" : inside(layout(result), r);
-        assign_to(result, r, ok == "true" ? value(r) : ok + " ? " + value(r) + " : " + zero(result));
-    });
+void Emitter::fill(ir::ValueId result, const std::function<std::string(Ex)>& value) {
+    each_register(result, [&](Ex r) { assign_to(result, r, chosen(is_real(result, r), value(r), zero(result))); });
 }
 
 void Emitter::open_elements(const std::string& e, int64_t n) {
@@ -71,7 +87,7 @@ void Emitter::open_elements(const std::string& e, int64_t n) {
     open("for (int " + e + " = t; " + e + " < " + std::to_string(n) + "; " + e + " += " + std::to_string(group_threads()) + ")");
 }
 
-void Emitter::each_of(const std::vector<int>& registers, const std::function<void(const std::string&)>& body) {
+void Emitter::each_of(const std::vector<int>& registers, const std::function<void(Ex)>& body) {
     constexpr size_t kLines = 4;
     if (registers.empty()) return;
     bool even = true;
@@ -80,7 +96,7 @@ void Emitter::each_of(const std::vector<int>& registers, const std::function<voi
     if (registers.size() <= kLines && (!even || registers.size() == 1)) {
         for (int r : registers) {
             open("");
-            body(std::to_string(r));
+            body(pool_.number(r));
             close();
         }
         return;
@@ -90,14 +106,14 @@ void Emitter::each_of(const std::vector<int>& registers, const std::function<voi
     if (even) {
         open("for (int " + i + " = " + std::to_string(registers.front()) + "; " + i + " <= " + std::to_string(registers.back()) + "; " + i +
              " += " + std::to_string(step) + ")");
-        body(i);
+        body(pool_.counter(i, registers.back() + 1));
         return close();
     }
     open("for (int " + i + " = 0; " + i + " < " + std::to_string(registers.size()) + "; ++" + i + ")");
     const std::string r = fresh("r");
     std::vector<int> padded = registers;
-    line("const int " + r + " = " + rename(padded, i) + ";");
-    body(r);
+    line("const int " + r + " = " + rename(padded, pool_.counter(i, static_cast<int64_t>(registers.size()))).text() + ";");
+    body(pool_.name(kernel::Type::i32, r));
     close();
 }
 

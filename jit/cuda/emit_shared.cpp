@@ -38,28 +38,26 @@ SplitAddresses split_addresses(const TileLayout& l, const SharedLayout& s, int v
 
 }  // namespace
 
-std::string Emitter::shared_address(const SharedLayout& l, const std::vector<std::string>& c) {
+Ex Emitter::shared_address(const SharedLayout& l, const std::vector<Ex>& c) {
     const size_t rank = l.shape.rank;
-    if (rank == 0) return "0";
+    Ex batch = pool_.number(0);
+    if (rank == 0) return batch;
     const auto contiguous = static_cast<size_t>(l.contiguous);
-    std::string batch;
-    for (size_t d = 0; d + 2 < rank; ++d) batch = batch.empty() ? c[d] : "(" + batch + ") * " + std::to_string(l.shape[d]) + " + " + c[d];
-    const int64_t batches = [&] {
-        int64_t n = 1;
-        for (size_t d = 0; d + 2 < rank; ++d) n *= l.shape[d];
-        return n;
-    }();
-    const std::string byte = "(" + c[contiguous] + ") * " + std::to_string(l.elem_bytes), row_bytes = std::to_string(l.row_bytes());
-    std::string plain = byte;
-    if (l.shape[contiguous] * l.elem_bytes > l.row_bytes())
-        plain = byte + " / " + row_bytes + " * " + std::to_string(l.panel_bytes()) + " + " + byte + " % " + row_bytes;
-    if (rank >= 2) plain += " + (" + c[static_cast<size_t>(l.across())] + ") * " + row_bytes;
-    if (!batch.empty()) plain += " + (" + batch + ") * " + std::to_string(l.bytes() / batches);
+    int64_t batches = 1;
+    for (size_t d = 0; d + 2 < rank; ++d) {
+        batch = batch * l.shape[d] + c[d];
+        batches *= l.shape[d];
+    }
+    const Ex byte = c[contiguous] * l.elem_bytes;
+    Ex plain = byte;
+    if (l.shape[contiguous] * l.elem_bytes > l.row_bytes()) plain = byte / l.row_bytes() * l.panel_bytes() + byte % l.row_bytes();
+    if (rank >= 2) plain = plain + c[static_cast<size_t>(l.across())] * l.row_bytes();
+    plain = plain + batch * (l.bytes() / batches);
     if (!l.swizzle) return plain;
     const std::string name =
         support("swizzle " + std::to_string(l.swizzle), "swizzle",
                 "__device__ __forceinline__ int $(int a) { return a ^ (a >> 3 & " + std::to_string((l.swizzle - 1) & ~15) + "); }\n");
-    return name + "(" + plain + ")";
+    return pool_.call(kernel::Type::i32, name, {plain});
 }
 
 void Emitter::to_shared(ir::InstId id) {
@@ -69,18 +67,18 @@ void Emitter::to_shared(ir::InstId id) {
     line("unsigned char* const " + name(to) + " = " + scratch(id, "unsigned char", s.bytes()) + ";");
     const int vector = access_elements(l, s), bytes = vector * s.elem_bytes;
     const std::string type = type_of(from), word = vector == 1 ? type : wide_type(static_cast<size_t>(bytes));
-    each(registers(from) / vector, [&](const std::string& i) {
-        const std::string r = vector == 1 ? i : i + " * " + std::to_string(vector), mine = owns(l, r);
-        if (mine != "true") open("if (" + mine + ")");
-        std::string value = name(from) + "[" + r + "]";
+    each(registers(from) / vector, [&](Ex i) {
+        const Ex r = i * vector, mine = owns(l, r);
+        if (!mine.is_true()) open("if (" + mine.text() + ")");
+        std::string value = name(from) + "[" + r.text() + "]";
         if (vector > 1) {
             std::string list;
-            for (int k = 0; k < vector; ++k) list += (k ? ", " : "") + name(from) + "[" + r + " + " + std::to_string(k) + "]";
+            for (int k = 0; k < vector; ++k) list += (k ? ", " : "") + name(from) + "[" + (r + k).text() + "]";
             line("alignas(16) " + type + " p[" + std::to_string(vector) + "] = {" + list + "};");
             value = "*(const " + word + "*)p";
         }
-        line("*(" + word + "*)(" + name(to) + " + " + shared_address(s, coordinates_of(from, r)) + ") = " + value + ";");
-        if (mine != "true") close();
+        line("*(" + word + "*)(" + name(to) + " + " + shared_address(s, coordinates_of(from, r)).text() + ") = " + value + ";");
+        if (!mine.is_true()) close();
     });
 }
 
@@ -93,18 +91,15 @@ void Emitter::from_shared(ir::InstId id) {
     declare(to);
     const SplitAddresses split = split_addresses(l, s, vector);
     const std::string start = split.above.empty() ? std::string() : fresh("start");
-    if (!start.empty()) line("const int " + start + " = " + shared_address(s, coordinates_of(to, "0")) + ";");
-    each(registers(to) / vector, [&](const std::string& i) {
-        const std::string r = vector == 1 ? i : i + " * " + std::to_string(vector), ok = inside(l, r);
-        const std::string place = name(from) + " + " +
-                                  (start.empty() ? shared_address(s, coordinates_of(to, r))
-                                                 : "(" + start + " ^ " + rename(split.crossing, i) + ") + " + rename(split.above, i));
-        if (vector == 1)
-            return assign_to(to, r,
-                             (ok == "true" ? "" : ok + " ? ") + ("*(const " + type + "*)(" + place + ")") + (ok == "true" ? "" : " : " + zero(to)));
-        line("alignas(16) " + type + " p[" + std::to_string(vector) + "]" + (ok == "true" ? ";" : " = {};"));
-        line((ok == "true" ? "" : "if (" + ok + ") ") + "*(" + word + "*)p = *(const " + word + "*)(" + place + ");");
-        for (int k = 0; k < vector; ++k) assign_to(to, r + " + " + std::to_string(k), "p[" + std::to_string(k) + "]");
+    if (!start.empty()) line("const int " + start + " = " + shared_address(s, coordinates_of(to, pool_.number(0))).text() + ";");
+    each(registers(to) / vector, [&](Ex i) {
+        const Ex r = i * vector, ok = inside(l, r);
+        const Ex address = start.empty() ? shared_address(s, coordinates_of(to, r)) : (int32(start) ^ rename(split.crossing, i)) + rename(split.above, i);
+        const std::string place = name(from) + " + " + address.text();
+        if (vector == 1) return assign_to(to, r, chosen(ok, "*(const " + type + "*)(" + place + ")", zero(to)));
+        line("alignas(16) " + type + " p[" + std::to_string(vector) + "]" + (ok.is_true() ? ";" : " = {};"));
+        line_if(ok, "*(" + word + "*)p = *(const " + word + "*)(" + place + ");");
+        for (int k = 0; k < vector; ++k) assign_to(to, r + k, "p[" + std::to_string(k) + "]");
     });
 }
 
@@ -115,12 +110,9 @@ void Emitter::between_shared(ir::InstId id) {
     line("unsigned char* const " + name(to) + " = " + scratch(id, "unsigned char", b.bytes()) + ";");
     const std::string e = fresh("e"), type = type_of(to);
     open_elements(e, a.shape.elements());
-    std::vector<std::string> c(a.shape.rank);
-    int64_t below = 1;
-    for (size_t d = a.shape.rank; d-- > 0; below *= a.shape[d])
-        c[d] = "(" + e + " / " + std::to_string(below) + " % " + std::to_string(a.shape[d]) + ")";
-    line("*(" + type + "*)(" + name(to) + " + " + shared_address(b, c) + ") = *(const " + type + "*)(" + name(from) + " + " + shared_address(a, c) +
-         ");");
+    const std::vector<Ex> c = coordinates_in(a.shape, pool_.counter(e, a.shape.elements()));
+    line("*(" + type + "*)(" + name(to) + " + " + shared_address(b, c).text() + ") = *(const " + type + "*)(" + name(from) + " + " +
+         shared_address(a, c).text() + ");");
     close();
 }
 

@@ -94,37 +94,38 @@ void Emitter::load_shifted(const Part& part, const std::string& wide) {
     const std::string read =
         support("read words" + part.caching.stem, "read_words", replaced(kRead, "LOAD", access_function("unsigned", true, false, part.caching)));
     const std::string place = support("place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
-    const std::string reach = fresh("reach"), word = fresh("word"), low = axis.low.empty() ? "0" : axis.low;
-    line("const int " + reach + " = " + support("reach", "reach", kReach) + "(" + axis.start.text + ", " + extent(part.tensor, part.vector_axis) +
+    const std::string reach = fresh("reach"), word = fresh("word");
+    const Ex low = axis.low ? axis.low : pool_.number(0);
+    line("const int " + reach + " = " + support("reach", "reach", kReach) + "(" + axis.start.text() + ", " + extent(part.tensor, part.vector_axis).text() +
          ", " + std::to_string(part.access.axes[a].extent + part.vector) + ");");
     line("unsigned " + word + "[" + std::to_string(registers(v) / part.vector * (words + 1)) + "];");
     // In integers: what is the same for all vectors is then found to be.
-    const auto before_of = [&](const std::string& r) {
+    const auto before_of = [&](Ex r) {
         const std::string before = fresh("before");
-        line("const int " + before + " = (int)((unsigned)(unsigned long long)" + name(part.tensor) + " + (unsigned)(" + part_offset(part, r) +
+        line("const int " + before + " = (int)((unsigned)(unsigned long long)" + name(part.tensor) + " + (unsigned)(" + part_offset(part, r).text() +
              ") * " + size + "u & 3u);");
         return before;
     };
-    const auto words_of = [&](const std::string& r) {
-        return word + " + (" + r + ") / " + std::to_string(part.vector) + " * " + std::to_string(words + 1);
+    const auto words_of = [&](Ex r) {
+        return word + " + " + (r / part.vector * (words + 1)).text();
     };
-    by_vectors(part, [&](const std::string& r) {
-        const std::string at = coordinate(layout(v), axis.dim, r), edge = fresh("edge"), before = before_of(r);
-        const std::string inside =
-            at + " >= " + low + " && (" + reach + " - " + at + ") * " + size + " >= " + std::to_string(bytes + 4) + " - " + before;
-        open("if (" + both(part_condition(part, r, true, part.vector_axis), inside) + ")");
-        line(read + "<" + count + ">((const unsigned char*)" + name(part.tensor) + " + ((" + part_offset(part, r) + ") * " + size + " - " + before +
+    by_vectors(part, [&](Ex r) {
+        const std::string edge = fresh("edge"), before = before_of(r);
+        const Ex at = coordinate(layout(v), axis.dim, r), bytes_left = (int32(reach) - at) * static_cast<int64_t>(fn_.elem(part.tensor).container_bytes());
+        const Ex inside = both(ge(at, low), ge(bytes_left, pool_.number(bytes + 4) - int32(before)));
+        open("if (" + both(part_condition(part, r, true, part.vector_axis), inside).text() + ")");
+        line(read + "<" + count + ">((const unsigned char*)" + name(part.tensor) + " + ((" + part_offset(part, r).text() + ") * " + size + " - " + before +
              "), " + words_of(r) + ");");
         close("} else {");
         ++depth_;
         line("alignas(16) " + type_of(v) + " " + edge + "[" + std::to_string(part.vector) + "];");
-        each(part.vector, [&](const std::string& i) { load_element(part, r + " + " + i, edge + "[" + i + "]", true); });
+        each(part.vector, [&](Ex i) { load_element(part, r + i, edge + "[" + i + "]", true); });
         line(place + "<" + count + ">((const unsigned*)" + edge + ", " + before + ", " + words_of(r) + ");");
         close();
     });
-    by_vectors(part, [&](const std::string& r) {
+    by_vectors(part, [&](Ex r) {
         const std::string before = before_of(r), to = "((unsigned*)(" + wide + " + " + r + "))";
-        each(words, [&](const std::string& i) {
+        each(words, [&](Ex i) {
             const std::string from = "(" + words_of(r) + ")[" + i;
             line(to + "[" + i + "] = " + funnels + "_down(" + from + "], " + from + " + 1], 8 * " + before + ");");
         });
@@ -142,17 +143,18 @@ void Emitter::store_shifted(const Part& part) {
                     access_function(single, false, true, part.caching));
     const std::string write = support("write words " + single + part.caching.stem, "write_words", text);
     const int lanes = joined_lanes(layout(v), axis.dim, part.vector);
-    const std::string lane = "(t & " + std::to_string(lanes - 1) + ")", low = axis.low.empty() ? "0" : axis.low;
-    const std::string stop = axis.count.empty() ? std::to_string(part.access.axes[a].extent) : "(" + axis.low + " + " + axis.count + ")";
+    const Ex lane = thread_ & (lanes - 1), low = axis.low ? axis.low : pool_.number(0);
+    const Ex stop = axis.count ? axis.low + axis.count : pool_.number(part.access.axes[a].extent);
     converge();
-    by_vectors(part, [&](const std::string& r) {
-        const std::string wide = fresh("wide"), ok = both(owns(layout(v), r), part_condition(part, r, true, part.vector_axis));
+    by_vectors(part, [&](Ex r) {
+        const std::string wide = fresh("wide");
+        const Ex ok = both(owns(layout(v), r), part_condition(part, r, true, part.vector_axis));
         line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
-        each(part.vector, [&](const std::string& i) { line(wide + "[" + i + "] = " + at(v, r + " + " + i) + ";"); });
-        const std::string place = coordinate(layout(v), axis.dim, r), end = "(" + stop + " - " + place + ") * " + size;
-        line(write + "<" + std::to_string(part.vector * static_cast<int>(element) / 4) + ">(" + name(part.tensor) + " + (" + part_offset(part, r) +
-             "), (const unsigned*)" + wide + ", (" + low + " - " + place + ") * " + size + ", " + (ok == "true" ? end : ok + " ? " + end + " : 0") +
-             ", " + lane + " != 0, " + lane + " != " + std::to_string(lanes - 1) + ");");
+        each(part.vector, [&](Ex i) { line(wide + "[" + i + "] = " + at(v, r + i) + ";"); });
+        const Ex place = coordinate(layout(v), axis.dim, r), bytes = pool_.number(static_cast<int64_t>(element));
+        line(write + "<" + std::to_string(part.vector * static_cast<int>(element) / 4) + ">(" + name(part.tensor) + " + (" + part_offset(part, r).text() +
+             "), (const unsigned*)" + wide + ", " + ((low - place) * bytes).text() + ", " + pool_.select(ok, (stop - place) * bytes, pool_.number(0)).text() +
+             ", " + ne(lane, 0).text() + ", " + ne(lane, lanes - 1).text() + ");");
     });
 }
 

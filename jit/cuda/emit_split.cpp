@@ -83,7 +83,7 @@ void Emitter::split_publish() {
         const ir::ValueId v = split_->partials[k];
         const std::string own = fresh("own"), type = type_of(v);
         line(type + "* const " + own + " = (" + type + "*)" + split_sums(k, split_part_) + ";");
-        each_register(v, [&](const std::string& r) { line(own + "[" + r + " * " + threads + " + t] = " + at(v, r) + ";"); });
+        each_register(v, [&](Ex r) { line(own + "[" + r + " * " + threads + " + t] = " + at(v, r) + ";"); });
     }
     line("__threadfence();");
     sync();
@@ -127,7 +127,7 @@ void Emitter::split_add(const ir::Block& body, const std::vector<std::string>& t
         const ir::ValueId v = split_->partials[k];
         const std::string from = fresh("from"), type = type_of(v), to = fetched[k] + "[" + j + "]";
         line("const " + type + "* const " + from + " = (const " + type + "*)" + split_sums(k, "(" + s + " + " + j + ")") + ";");
-        each_register(v, [&](const std::string& r) { line(to + "[" + r + "] = " + from + "[" + r + " * " + threads + " + t];"); });
+        each_register(v, [&](Ex r) { line(to + "[" + r + "] = " + from + "[" + r + " * " + threads + " + t];"); });
         own.push_back(std::exchange(names_[v.v], to));
     }
     close();

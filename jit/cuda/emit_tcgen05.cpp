@@ -171,7 +171,7 @@ void Emitter::wait_for_products() {
 
 /// Calls body(first register, address) for every run of columns that one statement moves.
 void Emitter::each_tensor_run(const TileLayout& l, const TensorLayout& place,
-                              const std::function<void(const std::string& r, const std::string& at)>& body) {
+                              const std::function<void(Ex r, const std::string& at)>& body) {
     TEGULA_CHECK(l == tensor_memory_rows(place.shape, fn_.gpu->warps), "registers that tensor memory is not read into");
     const auto offset = [&](const TileLayout::Point& p) { return static_cast<int>(p[0] / kTensorLanes * place.shape[1] + p[1]); };
     std::string base = plus(tensor_memory_, place.column) + " + ((t >> 5 & 3) << 21)";  // a warp reads the 32 lanes of its number
@@ -183,7 +183,7 @@ void Emitter::each_tensor_run(const TileLayout& l, const TensorLayout& place,
     const std::string at = fresh("at");
     line("const unsigned " + at + " = " + base + ";");
     each(static_cast<int>(offsets.size()),
-         [&](const std::string& i) { body(i == "0" ? i : i + " * " + number(run), at + " + " + rename(offsets, i)); });
+         [&](Ex i) { body(i * run, at + " + " + rename(offsets, i)); });
 }
 
 /// Registers of consecutive columns that one statement moves.
@@ -222,7 +222,7 @@ void Emitter::from_tensor_memory(ir::InstId id) {
     declare(to);
     open("");
     each_tensor_run(layout(to), fn_.placement(from).tmem,
-                    [&](const std::string& r, const std::string& at) { line(function + "(" + name(to) + " + " + r + ", " + at + ");"); });
+                    [&](Ex r, const std::string& at) { line(function + "(" + name(to) + " + " + r + ", " + at + ");"); });
     line("tensor_fence_before();");
     close();
 }
@@ -235,7 +235,7 @@ void Emitter::to_tensor_memory(ir::InstId id) {
     if (overlapped_.waits(fn_, id)) wait_for_products();
     open("");
     each_tensor_run(layout(from), fn_.placement(to).tmem,
-                    [&](const std::string& r, const std::string& at) { line(function + "(" + name(from) + " + " + r + ", " + at + ");"); });
+                    [&](Ex r, const std::string& at) { line(function + "(" + name(from) + " + " + r + ", " + at + ");"); });
     line("tensor_stored();");
     sync();
     close();

@@ -155,9 +155,9 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
     const auto sum = rounds ? sums_.find(fn_.operands(*def)[0].v) : sums_.end();
     if (s.bytes == 2 && sum == sums_.end()) prelude_.need("pairs");
     const auto pair = [&](int r) {
-        if (!rounds) return packed(tile, f, number(r));
+        if (!rounds) return packed(tile, f, pool_.number(r));
         const ir::ValueId from = fn_.operands(*def)[0];
-        return pair_function(*def) + "(" + at(from, number(r)) + ", " + at(from, number(r + 1)) + ")";
+        return pair_function(*def) + "(" + at(from, pool_.number(r)) + ", " + at(from, pool_.number(r + 1)) + ")";
     };
     const auto place = [&](int64_t c) {
         if (s.boxes.transposed) return c ? s.at + " + " + number(c * s.boxes.row_bytes) : s.at;
@@ -189,7 +189,7 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
         for (int64_t c = 0; c < s.boxes.columns; c += 16 / s.bytes) {
             std::string words;
             const int first = reg(c, 0);
-            for (int i = 0; i < 4; ++i) words += (i ? ", " : "") + (s.bytes == 2 ? pair(first + 2 * i) : packed(tile, f, number(first + i * per)));
+            for (int i = 0; i < 4; ++i) words += (i ? ", " : "") + (s.bytes == 2 ? pair(first + 2 * i) : packed(tile, f, pool_.number(first + i * per)));
             line("*(uint4*)(" + bytes + place(c) + ") = make_uint4(" + words + ");");
         }
     } else if (s.bytes == 2) {

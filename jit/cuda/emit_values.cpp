@@ -11,7 +11,7 @@ void Emitter::cuda_constant(ir::InstId id) {
     const ir::ValueId v = fn_.result(inst);
     if (is_scalar(v) || !array_constant_[v.v]) return;  // readers spell the literal
     const auto code = static_cast<uint64_t>(fn_.attrs(inst)[0]);
-    assign(v, [&](const std::string&) { return fn_.type(v).pointer ? std::to_string(code) + "ull" : prelude_.literal(fn_.elem(v), code); });
+    assign(v, [&](Ex) { return fn_.type(v).pointer ? std::to_string(code) + "ull" : prelude_.literal(fn_.elem(v), code); });
 }
 
 void Emitter::cuda_constant_tile(ir::InstId id) {
@@ -19,7 +19,7 @@ void Emitter::cuda_constant_tile(ir::InstId id) {
     const ir::ValueId v = fn_.result(inst);
     const auto codes = fn_.attrs(inst);
     const Format& f = fn_.elem(v);
-    if (is_scalar(v)) return assign(v, [&](const std::string&) { return prelude_.literal(f, static_cast<uint64_t>(codes[0])); });
+    if (is_scalar(v)) return assign(v, [&](Ex) { return prelude_.literal(f, static_cast<uint64_t>(codes[0])); });
     // Inf and NaN are no constant expressions: floats lie in the table as their bits.
     const bool wide = f.is_float() && f.bits >= 32;
     const Format stored = wide ? int_format(f.bits, false) : f;
@@ -32,10 +32,10 @@ void Emitter::cuda_constant_tile(ir::InstId id) {
     const std::string table = support("table " + type + " " + list, "table",
                                       "__device__ const " + type + " $[" + std::to_string(codes.size()) + "] = {\n    " + list + "};\n");
     const TileLayout& l = layout(v);
-    assign(v, [&](const std::string& r) {
-        const std::string entry = table + "[" + logical_number(l, r) + "]";
+    assign(v, [&](Ex r) {
+        const std::string entry = table + "[" + logical_number(l, r).text() + "]";
         const std::string element = wide ? prelude_.bitcast(f, stored, entry) : entry;
-        return l.has_ghosts() ? inside(l, r) + " ? " + element + " : " + zero(v) : element;
+        return chosen(inside(l, r), element, zero(v));
     });
 }
 
@@ -43,8 +43,8 @@ void Emitter::cuda_iota(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId v = fn_.result(inst);
     const auto axis = static_cast<int>(fn_.attrs(inst)[0]);
-    assign(v, [&](const std::string& r) {
-        return prelude_.cast(fn_.elem(v), int_format(32, true), coordinate(layout(v), axis, r), Round::rne, Overflow::automatic);
+    assign(v, [&](Ex r) {
+        return prelude_.cast(fn_.elem(v), int_format(32, true), coordinate(layout(v), axis, r).atom(), Round::rne, Overflow::automatic);
     });
 }
 
@@ -94,9 +94,10 @@ void Emitter::cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& fu
     const int pairs = registers(to) / 2;
     unroll(pairs);
     open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
-    line("const unsigned two = " + function + "(" + at(from, "2 * r") + ", " + at(from, "2 * r + 1") + ");");
-    line(at(to, "2 * r") + " = low_short(two);");
-    line(at(to, "2 * r + 1") + " = high_short(two);");
+    const Ex low = pool_.counter("r", pairs) * 2, high = low + 1;
+    line("const unsigned two = " + function + "(" + at(from, low) + ", " + at(from, high) + ");");
+    line(at(to, low) + " = low_short(two);");
+    line(at(to, high) + " = high_short(two);");
     close();
 }
 
@@ -107,9 +108,10 @@ void Emitter::decode_pairs(ir::ValueId to, ir::ValueId from) {
     const int pairs = registers(to) / 2;
     unroll(pairs);
     open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
-    line("const unsigned two = two_shorts(" + at(from, "2 * r") + ", " + at(from, "2 * r + 1") + ");");
-    line(at(to, "2 * r") + " = as_float(two << 16);");
-    line(at(to, "2 * r + 1") + " = as_float(two & 0xffff0000u);");
+    const Ex low = pool_.counter("r", pairs) * 2, high = low + 1;
+    line("const unsigned two = two_shorts(" + at(from, low) + ", " + at(from, high) + ");");
+    line(at(to, low) + " = as_float(two << 16);");
+    line(at(to, high) + " = as_float(two & 0xffff0000u);");
     close();
 }
 
@@ -157,14 +159,14 @@ void Emitter::cuda_cast(ir::InstId id) {
         const int per = codes_per_word(*decode_target(fn_.type(v).elem));
         line("unsigned " + word + "[" + std::to_string(registers(v) / per) + "];");
         decode_words(inst, [&](int p) { return word + "[" + std::to_string(p) + "]"; });
-        return each_register(v, [&](const std::string& r) { line(name(v) + "[" + r + "] = " + part_of_word(word, per, r, to) + ";"); });
+        return each_register(v, [&](Ex r) { line(name(v) + "[" + r.text() + "] = " + part_of_word(word, per, r, to) + ";"); });
     }
     if (const std::string two = fp8_function(inst); !two.empty()) return cast_pairs(v, in[0], two);
     const bool pairs = !is_scalar(v) && registers(v) % 2 == 0, f16 = fn_.type(v).elem == Fmt::f16;
     if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(to, from));
     if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16 && keeps_infinities(inst)) return decode_pairs(v, in[0]);
     if (const std::string two = pair_function(inst); pairs && !two.empty()) return cast_pairs(v, in[0], two);
-    assign(v, [&](const std::string& r) {
+    assign(v, [&](Ex r) {
         std::string random, index;
         if (round == Round::stochastic) {
             random = name(in[1]);
@@ -179,7 +181,7 @@ void Emitter::cuda_cast(ir::InstId id) {
 void Emitter::cuda_bitcast(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const ir::ValueId v = fn_.result(inst), from = fn_.operands(inst)[0];
-    assign(v, [&](const std::string& r) {
+    assign(v, [&](Ex r) {
         if (fn_.type(v).pointer || fn_.type(from).pointer) return "(" + type_of(v) + ")" + at(from, r);
         return prelude_.bitcast(fn_.elem(v), fn_.elem(from), at(from, r));
     });
@@ -189,7 +191,7 @@ void Emitter::cuda_select(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
     const auto in = fn_.operands(inst);
     if (select_by_counts(id)) return;
-    assign(fn_.result(inst), [&](const std::string& r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
+    assign(fn_.result(inst), [&](Ex r) { return at(in[0], r) + " ? " + at(in[1], r) + " : " + at(in[2], r); });
 }
 
 std::string Emitter::index_of_program(const std::string& place, int axis, const std::function<void(const std::string&)>& put) {
@@ -242,7 +244,7 @@ void Emitter::cuda_num_programs(ir::InstId id) {
 
 void Emitter::cuda_dim(ir::InstId id) {
     const ir::Inst& inst = fn_.inst(id);
-    names_[fn_.result(inst).v] = extent(fn_.operands(inst)[0], static_cast<int>(fn_.attrs(inst)[0]));
+    names_[fn_.result(inst).v] = extent(fn_.operands(inst)[0], static_cast<int>(fn_.attrs(inst)[0])).text();
 }
 
 }  // namespace tegula::cuda

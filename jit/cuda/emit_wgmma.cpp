@@ -161,7 +161,7 @@ void Emitter::wgmma_fragments(WarpGroups& w) {
     w.fragments = fresh("a");
     line("unsigned " + w.fragments + "[" + number(static_cast<int64_t>(starts.size())) + "];");
     each(static_cast<int>(starts.size()),
-         [&](const std::string& r) { line(w.fragments + "[" + r + "] = " + fragment_word(w.a, rename(starts, r)) + ";"); });
+         [&](Ex r) { line(w.fragments + "[" + r + "] = " + fragment_word(w.a, rename(starts, r)) + ";"); });
 }
 
 /// Variables with the descriptors of the warp group's part of the operands.
@@ -234,7 +234,7 @@ void Emitter::wgmma_product(ir::InstId id) {
         if (w.packed_sum()) {
             sum = fresh("sum");
             line("unsigned " + sum + "[" + number(count) + "];");
-            each(count, [&](const std::string& r) { line(sum + "[" + r + "] = " + packed(name(w.result), fn_.elem(w.result), "2 * " + r) + ";"); });
+            each(count, [&](Ex r) { line(sum + "[" + r + "] = " + packed(name(w.result), fn_.elem(w.result), r * 2) + ";"); });
         }
         std::vector<int> sums = w.sum.empty() ? all_registers(w.result) : std::vector<int>{};
         if (w.packed_sum()) sums.resize(sums.size() / 2);
@@ -243,7 +243,7 @@ void Emitter::wgmma_product(ir::InstId id) {
         if (gpu.late && !w.smem_a) wgmma_hold(w, held_factor(w, id));
         wgmma_run(w, sum, {0, w.pieces.size(), 0, w.steps(), from_zero, std::move(sums), gpu.late ? gpu.wait : 0});
         if (w.packed_sum())
-            each(count, [&](const std::string& r) {
+            each(count, [&](Ex r) {
                 line(name(w.result) + "[2 * " + r + "] = (unsigned short)" + sum + "[" + r + "];");
                 line(name(w.result) + "[2 * " + r + " + 1] = (unsigned short)(" + sum + "[" + r + "] >> 16);");
             });

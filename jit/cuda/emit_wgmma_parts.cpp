@@ -113,7 +113,7 @@ void Emitter::wgmma_scaled(WarpGroups& w, ir::InstId id) {
     BlockScales scales;
     wgmma_parts(
         w, id, scale_stretch(fn_, fn_.inst(id)), [&] { scales = stage_scales(id); },
-        [&](const std::string& part, const std::vector<int>& registers, int64_t k) { add_scaled(id, scales, number(k), part, registers); });
+        [&](const std::string& part, const std::vector<int>& registers, int64_t k) { add_scaled(id, scales, pool_.number(k), part, registers); });
 }
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.
@@ -122,9 +122,9 @@ void Emitter::wgmma_promoted(WarpGroups& w, ir::InstId id) {
     wgmma_parts(
         w, id, kPromotion, [] {},
         [&](const std::string& part, const std::vector<int>& registers, int64_t) {
-            each(static_cast<int>(registers.size()), [&](const std::string& i) {
-                const std::string r = rename(registers, i);
-                line(sum + "[" + r + "] = " + sum + "[" + r + "] + " + part + "[" + i + "];");
+            each(static_cast<int>(registers.size()), [&](Ex i) {
+                const std::string r = "[" + rename(registers, i).text() + "]";
+                line(sum + r + " = " + sum + r + " + " + part + "[" + i + "];");
             });
         });
 }

@@ -47,8 +47,8 @@ struct Emitter::WordRing {
 /// The pitch of a member in bits, if it is a constant; else 0.
 int64_t Emitter::member_bits(ir::ValueId tensor, size_t member, size_t members) {
     const bool innermost = member + 1 == members;
-    const Known by = affine(tensor) && !innermost ? Known() : pitch(tensor, static_cast<int>(member), innermost);
-    return by.code ? static_cast<int64_t>(*by.code) * (bit_addressed(fn_.elem(tensor)) ? 1 : 8) : 0;
+    if (affine(tensor) && !innermost) return 0;
+    return pitch(tensor, static_cast<int>(member), innermost).constant().value_or(0) * (bit_addressed(fn_.elem(tensor)) ? 1 : 8);
 }
 
 /// Where a warp's part of a tile lies in memory, and in a stage: runs of bytes at the points of a grid over the members but the innermost.
@@ -184,28 +184,20 @@ bool Emitter::start_ring(ir::InstId id) {
     const Part part = part_access(id);
     names_[part.value.v] = ring.name + "_stages";
     const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(part.value));
-    const std::vector<std::string> pitches = member_pitches(part.tensor, members.size());
-    std::vector<std::string> texts = piece_texts(part);
-    for (size_t a = 0; a < part.axes.size(); ++a) {
-        std::string& text = texts[part.axes.size() + a];
-        text = replaced(text, "(t)", "(t & ~31)");
-    }
-    std::string sum = "0ull";
+    const std::vector<Ex> indices = piece_indices(part, thread_ & ~31), pitches = member_pitches(part.tensor, members.size());
+    Ex sum = pool_.constant(kernel::Type::u64, 0);
     int64_t below = 1;
     for (size_t m = members.size(); m-- > 0;) {
-        const std::string by = " * " + pitches[m];
         for (const auto k : {LayoutPieces::uniform, LayoutPieces::thread})
-            if (!members[m].part[k].is_constant(0))
-                sum += " + (unsigned long long)(" + layout_text(members[m].part[k], part.tensor, texts) + ")" + by;
+            if (!members[m].part[k].is_constant(0)) sum = sum + u64(layout_value(members[m].part[k], part.tensor, indices)) * pitches[m];
         if (ring.members[m].count == 1) continue;
-        sum += " + (unsigned long long)((t & 31) / " + number(below) + " % " + number(ring.members[m].count) + " * " +
-               number(ring.members[m].stride) + ")" + by;
+        sum = sum + u64((thread_ & 31) / below % ring.members[m].count * ring.members[m].stride) * pitches[m];
         below *= ring.members[m].count;
     }
-    const bool bits = bit_addressed(fn_.elem(part.tensor));
-    const std::string grows = piece_growth(id, members, pitches), lo = name(ring.load.lo), hi = name(ring.load.hi);
-    line("unsigned long long " + ring.name + "_walk = " + (bits ? "(" + sum + ") >> 3" : sum) + ";");
-    line("const unsigned long long " + ring.name + "_step = " + (bits ? "(" + grows + ") >> 3" : grows) + ";");
+    const int to_bytes = bit_addressed(fn_.elem(part.tensor)) ? 3 : 0;
+    const std::string lo = name(ring.load.lo), hi = name(ring.load.hi);
+    line("unsigned long long " + ring.name + "_walk = " + (sum >> to_bytes).text() + ";");
+    line("const unsigned long long " + ring.name + "_step = " + (piece_growth(id, members, pitches) >> to_bytes).text() + ";");
     line("__syncwarp();");
     for (int ahead = 0; ahead + 1 < ring.stages; ++ahead) {
         const std::string far = "(unsigned long long)" + hi + " - (unsigned long long)" + lo + " > " + number(ahead * ring.load.step) + "ull";
@@ -242,29 +234,24 @@ void Emitter::take_words(ir::InstId id) {
     line("mbarrier_wait(" + ring.name + "_full + 8 * " + get + ", " + ring.name + "_phase);");
     Part part = part_access(id);
     for (size_t a = 0; a < part.axes.size(); ++a) {
-        if (part.axes[a].index == ring.load.following) part.axes[a].start = Known(counter);
+        if (part.axes[a].index == ring.load.following) part.axes[a].start = pool_.name(kernel::Type::i64, counter);
         part_bounds(part, a);
     }
     part.whole = both(part.fixed, part.whole);
     const std::vector<LayoutPieces> members = *access_pieces(fn_, fn_.inst(id), layout(v));
-    std::vector<std::string> texts = piece_texts(part);
-    for (size_t a = 0; a < part.axes.size(); ++a) {
-        std::string& text = texts[part.axes.size() + a];
-        text = replaced(text, "(t)", "(t & 31)");
-    }
-    std::string at = ring.name + "_area + ((t >> 5) * " + stages + " + " + get + ") * " + number(ring.stage), shift;
-    std::string bits;
+    const std::vector<Ex> indices = piece_indices(part, thread_ & 31);
+    Ex shift, bits = pool_.number(0), bytes = bits;
     for (size_t m = 0; m < members.size(); ++m) {
         const LayoutExpr& thread = members[m].part[LayoutPieces::thread];
         if (thread.is_constant(0)) continue;
-        std::string term = layout_text(thread, part.tensor, texts);
+        Ex term = layout_value(thread, part.tensor, indices);
         if (m + 1 == members.size()) term = whole_periods(view, term, shift);
         if (const int64_t by = ring.members[m].bits)
-            bits += (bits.empty() ? "" : " + ") + ("(int)(" + term + ") * " + number(by));
-        else if (const int64_t step = ring.members[m].step())
-            at += " + (int)(" + term + ") * " + number(step);
+            bits = bits + i32(term) * by;
+        else
+            bytes = bytes + i32(term) * ring.members[m].step();
     }
-    if (!bits.empty()) at += " + ((" + bits + ") >> 3)";
+    const std::string at = ring.name + "_area + ((t >> 5) * " + stages + " + " + get + ") * " + number(ring.stage) + " + " + (bytes + (bits >> 3));
     const std::string from = fresh("from");
     line("const unsigned char* const " + from + " = " + at + ";");
     const std::vector<int> dims = part_dimensions(part.access);
@@ -281,9 +268,9 @@ void Emitter::take_words(ir::InstId id) {
     const bool loaded = words_.at(v.v).loaded;
     words_.at(fn_.result(fn_.inst(ring.load.first)).v).moved = shift;
     if (!loaded && view.most_shift) shift_words(view, array, array, shift);
-    if (part.whole != "true") {
-        open("if (!(" + part.whole + "))");
-        clear_outside(part, view, array, loaded ? shift : "");
+    if (!part.whole.is_true()) {
+        open("if (" + negation(part.whole).text() + ")");
+        clear_outside(part, view, array, loaded ? shift : Ex());
         close();
     }
     line("if (++" + get + " == " + stages + ") " + get + " = 0, " + ring.name + "_phase ^= 1;");

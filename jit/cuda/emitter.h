@@ -22,8 +22,10 @@
 #include "lang/gpu/register_moves.h"
 #include "lang/gpu/scratch.h"
 #include "lang/gpu/split_loop.h"
+#include "lang/axis.h"
 #include "lang/instruction.h"
 #include "lang/ir.h"
+#include "lang/kernel/expr.h"
 #include "lang/layout.h"
 #include "lang/source.h"
 #include "lang/target.h"
@@ -63,7 +65,8 @@ private:
     std::string type_of(ir::ValueId v);                   ///< C type of one element (pointers: unsigned long long, see bit_addressed)
     /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views: the same pointer).
     std::string name(ir::ValueId v);
-    std::string at(ir::ValueId v, const std::string& r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
+    std::string at(ir::ValueId v, Ex r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
+    Ex element_at(ir::ValueId v, Ex r);   ///< the same as an expression; integers of 32 and 64 bits and conditions with their type
     std::string zero(ir::ValueId v);                      ///< literal of the element with code 0
     void declare(ir::ValueId v);                          ///< "float v12[8];"; nothing after take_over
     std::string declaration(ir::ValueId v);               ///< of a value with registers of its own
@@ -72,27 +75,27 @@ private:
     int uses(ir::ValueId v) const { return static_cast<int>(uses_.count(v)); }  ///< by operands
     /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing. Both have one layout.
     bool take_over(ir::ValueId result, ir::ValueId operand);
-    /// `for` over the registers of v with an explicit unroll pragma; the body gets the index text. Scalars: once, index "".
-    void each_register(ir::ValueId v, const std::function<void(const std::string& r)>& body);
-    void each(int count, const std::function<void(const std::string& r)>& body);  ///< 0 .. count - 1
+    /// `for` over the registers of v with an explicit unroll pragma; the body gets the index. Scalars: once, the empty index.
+    void each_register(ir::ValueId v, const std::function<void(Ex r)>& body);
+    void each(int count, const std::function<void(Ex r)>& body);  ///< 0 .. count - 1
 
     // ---- layouts (emit_layout.cpp) ----
     /// Name of the struct that describes a layout: registers; at0(r, t), at1(r, t) .. coordinates; inside(r, t); owner(t). t: thread in the group.
     /// at<d> = register<d>(r) + thread<d>(t) when additive(l, d), so that sums with a hoisted thread part fold.
     std::string layout_name(const TileLayout& l);
     bool additive(const TileLayout& l, int d) const;
-    /// i32 texts, in parentheses where they need some: of register `r`, of thread t, and of both.
-    static std::string register_part(const TileLayout& l, int d, const std::string& r);
-    static std::string thread_part(const TileLayout& l, int d);
-    std::string coordinate(const TileLayout& l, int d, const std::string& r);
-    /// Row-major element number of register r in the *padded* / *logical* shape, as text (i32).
-    std::string padded_number(const TileLayout& l, const std::string& r);
-    std::string logical_number(const TileLayout& l, const std::string& r);
-    /// Text that holds for one thread among those with copies of register r, and not for ghosts ("true" when trivially so).
-    std::string owns(const TileLayout& l, const std::string& r);
-    std::string inside(const TileLayout& l, const std::string& r);  ///< no ghost; "true" when there are none
+    /// Of register `r`, of thread t, and of both.
+    Ex register_part(const TileLayout& l, int d, Ex r);
+    Ex thread_part(const TileLayout& l, int d) { return thread_part(l, d, thread_); }
+    static Ex thread_part(const TileLayout& l, int d, Ex t);
+    Ex coordinate(const TileLayout& l, int d, Ex r);
+    /// Row-major element number of register r in the *padded* / *logical* shape.
+    Ex padded_number(const TileLayout& l, Ex r);
+    Ex logical_number(const TileLayout& l, Ex r);
+    Ex owns(const TileLayout& l, Ex r);    ///< holds for one thread among those with copies of register r, and not for ghosts
+    Ex inside(const TileLayout& l, Ex r);  ///< no ghost
     /// map[r] as an expression that folds once r is a constant.
-    std::string rename(const std::vector<int>& map, const std::string& r);
+    Ex rename(const std::vector<int>& map, Ex r);
 
     // ---- scratch and barriers (emit.cpp) ----
     void sync();  ///< all threads of the group meet
@@ -100,18 +103,20 @@ private:
     std::string scratch(ir::InstId inst, const std::string& type, int64_t bytes);
 
     // ---- memory (emit_memory.cpp, emit_address.cpp) ----
-    /// Element address arithmetic of a tensor parameter at coordinate texts (i64): bit offset text for sub-byte formats, element offset otherwise
-    /// (u64).
-    std::string offset(ir::ValueId tensor, const std::vector<std::string>& coordinates);
-    std::string extent(ir::ValueId tensor, int d);                ///< i64: parameter or constant
-    Known stride(ir::ValueId tensor, int d);                      ///< i64 of an affine tensor, see KernelParam::stride
-    Known pitch(ir::ValueId tensor, int member, bool innermost);  ///< i64, of a layout by expressions
+    /// Of a tensor parameter's element at coordinates (i64): a bit offset for sub-byte formats, an element offset otherwise (u64).
+    Ex offset(ir::ValueId tensor, const std::vector<Ex>& coordinates);
+    Ex extent(ir::ValueId tensor, int d);                      ///< i64: parameter or constant
+    Ex stride(ir::ValueId tensor, int d);                      ///< i64 of an affine tensor, see KernelParam::stride
+    Ex pitch(ir::ValueId tensor, int member, bool innermost);  ///< i64, of a layout by expressions
+    Ex int64(int64_t v) { return pool_.constant(kernel::Type::i64, v); }
+    Ex int32(const std::string& name) { return pool_.name(kernel::Type::i32, name); }  ///< a variable
     bool affine(ir::ValueId tensor) const;                        ///< row, col or the host's strides
     int contiguous_dimension(ir::ValueId tensor) const;           ///< of stride 1 whatever the launch; -1: none
     int param_number(ir::ValueId v) const;
     std::string parameter(KernelParam::Kind kind, int param, int dim, const std::string& type,
                           const std::string& stem);  ///< its name; added on first use
-    std::string layout_text(const LayoutExpr& e, ir::ValueId tensor, const std::vector<std::string>& coordinates);
+    Ex layout_value(const LayoutExpr& e, ir::ValueId tensor, const std::vector<Ex>& coordinates);  ///< i64
+    Ex opaque(Ex integer);  ///< Prelude::opaque
     int magnitude(ir::ValueId v, int depth = 0);  ///< bits that hold every |value| of an i64 scalar; 64: unknown
     int magnitude_anew(const ir::Inst& def, int depth);
     int reach(ir::ValueId v, int depth = 0);  ///< bits that hold every positive value
@@ -120,15 +125,16 @@ private:
     Part part_access(ir::InstId id);  ///< without the variables that part_of declares
     Part part_of(ir::InstId id);
     void part_axis(Part& part, size_t axis);
-    std::string is_whole(const Part& part, size_t number);
+    Ex is_whole(const Part& part, size_t number);  ///< a range leaves the tensor nowhere
     void part_bounds(Part& part, size_t axis);
     Shape joint_shape(const Part& part);
-    std::string joint_number(const Part& part, const std::string& r);
-    std::string joint_index(const Part& part, size_t axis, const std::string& j);
+    Ex joint_number(const Part& part, Ex r);
+    Ex joint_index(const Part& part, size_t axis, Ex j);
     void part_last(Part& part);
     void part_base(Part& part);
     bool part_pieces(Part& part);
-    std::vector<std::string> piece_texts(const Part& part);
+    /// Of the indices that access_pieces speaks of: starts, then what thread `t` adds, then what register `r` does (if there is one).
+    std::vector<Ex> piece_indices(const Part& part, Ex t, Ex r = {});
     void find_carried_loads();
     struct WordRing;
     void find_word_rings();
@@ -138,35 +144,35 @@ private:
     bool start_ring(ir::InstId load);
     void take_words(ir::InstId load);
     void declare_walk(ir::InstId load);
-    std::string base_text(ir::InstId access, const std::string& sum, const std::string& grows);
-    std::string piece_growth(ir::InstId access, std::span<const LayoutPieces> members, std::span<const std::string> pitches);
+    Ex declare_base(ir::InstId access, Ex sum, Ex grows);
+    Ex piece_growth(ir::InstId access, std::span<const LayoutPieces> members, std::span<const Ex> pitches);
     void part_vector(Part& part);
-    std::string part_index(const Part& part, size_t axis, const std::string& r);
-    std::string part_condition(const Part& part, const std::string& r, bool checked, int except = -1);
-    std::string part_offset(const Part& part, const std::string& r);
-    void load_element(const Part& part, const std::string& r, const std::string& to, bool checked);
+    Ex part_index(const Part& part, size_t axis, Ex r);
+    Ex part_condition(const Part& part, Ex r, bool checked, int except = -1);
+    Ex part_offset(const Part& part, Ex r);
+    void load_element(const Part& part, Ex r, const std::string& to, bool checked);
     void load_elements(const Part& part, const std::string& to, bool checked);
     bool has_one_path(const Part& part) const;  ///< the same vectors in tiles inside and at the edge
     static bool is_whole(const Part& part);     ///< vectors without conditions
     static bool is_vectors(const Part& part);   ///< vectors, at the edge under a condition or in part
     bool stores_vectors(ir::InstId id);         ///< is it a store that is that?
-    std::string load_vector(const Part& part, const std::string& r, bool checked, const std::string& otherwise);
+    std::string load_vector(const Part& part, Ex r, bool checked, const std::string& otherwise);
     void load_vectors(const Part& part, const std::string& wide, bool checked);
     void load_wide(const Part& part);
     void load_shifted(const Part& part, const std::string& wide);
     void store_shifted(const Part& part);
     std::string funnel();
     void store_elements(const Part& part, bool checked);
-    std::string stored_vector(const Part& part, const std::string& r);  ///< a declared array
-    void store_vector(const Part& part, const std::string& r, const std::string& wide, bool checked);
+    std::string stored_vector(const Part& part, Ex r);  ///< a declared array
+    void store_vector(const Part& part, Ex r, const std::string& wide, bool checked);
     void store_vectors(const Part& part, bool checked);
-    void by_vectors(const Part& part, const std::function<void(const std::string& r)>& body);
-    std::string group_inside(const Part& part, int first, int count);
-    std::string any_group_inside(const Part& part, const std::string& first);
-    void by_groups_in_loop(const Part& part, bool checked, bool groups, const std::function<void(const std::string& r, bool bounds)>& body);
-    void by_groups(const Part& part, bool checked, const std::function<void(const std::string& r, bool bounds)>& body);
-    std::string other_text(const Part& part, const std::string& r);
-    std::string first_bytes(const Part& part, const std::string& r);
+    void by_vectors(const Part& part, const std::function<void(Ex r)>& body);
+    Ex group_inside(const Part& part, int first, int count);
+    Ex any_group_inside(const Part& part, Ex first);
+    void by_groups_in_loop(const Part& part, bool checked, bool groups, const std::function<void(Ex r, bool bounds)>& body);
+    void by_groups(const Part& part, bool checked, const std::function<void(Ex r, bool bounds)>& body);
+    std::string other_text(const Part& part, Ex r);
+    Ex first_bytes(const Part& part, Ex r);
     /// (from[, inside, otherwise]) or (to, value[, inside]) of a C type, "uint2" or "uint4" (emit_access.cpp).
     std::string access_function(const std::string& type, bool load, bool conditional, const CachingText& caching = {});
     /// (from, bytes) or (to, value, bytes): the first bytes of an aligned vector of 8 or 16 bytes.
@@ -178,26 +184,26 @@ private:
     struct Words {
         PackedView view;
         bool only;               ///< nothing else holds the tile
-        std::string moved = {};  ///< of a load: how many bits further than the view says the codes of this thread lie
+        Ex moved = {};           ///< of a load: how many bits further than the view says the codes of this thread lie
         bool loaded = false;     ///< words stay as they are loaded, and what decodes them knows how far their codes lie in each thread
     };
     void find_words();
     bool is_words(ir::ValueId v) const;
     std::string words_name(ir::ValueId v);
-    std::string field(ir::ValueId v, const std::string& r);
-    std::vector<std::string> member_pitches(ir::ValueId tensor, size_t members);
-    std::string whole_periods(const PackedView& view, const std::string& thread, std::string& shift);
+    std::string field(ir::ValueId v, Ex r);
+    std::vector<Ex> member_pitches(ir::ValueId tensor, size_t members);
+    Ex whole_periods(const PackedView& view, Ex thread, Ex& shift);
     std::string storage_bytes(ir::ValueId tensor);
     bool load_words(ir::InstId id);  ///< false: it is no such load
     void load_all_words(const Part& part, const PackedView& view, const std::string& array,
-                        const std::function<std::string(const PackedView::Load&)>& offset, bool guarded);
-    void clear_outside(const Part& part, const PackedView& view, const std::string& array, const std::string& moved);
+                        const std::function<Ex(const PackedView::Load&)>& offset, bool guarded);
+    void clear_outside(const Part& part, const PackedView& view, const std::string& array, Ex moved);
     std::vector<std::string> inside_masks(const Part& part, const PackedView& view, size_t number_of_axis, std::set<std::string>& solid);
     void move_masks(const PackedView& view, std::vector<std::string>& masks, const std::set<std::string>& solid, const std::string& by);
     void keep_inside(const PackedView& view, const std::string& array, int w, const std::string& mask);
     void find_unshifted();
-    std::string moved_bits(ir::ValueId v);
-    void shift_words(const PackedView& view, const std::string& from, const std::string& to, const std::string& shift);
+    Ex moved_bits(ir::ValueId v);
+    void shift_words(const PackedView& view, const std::string& from, const std::string& to, Ex shift);
     bool can_decode(const ir::Inst& cast);
     const Decoding& decoding(const ir::Inst& cast);  ///< no calls: not this way
     void place_pair_table();
@@ -209,12 +215,12 @@ private:
     void find_pairs();
     bool is_pairs(ir::ValueId v) const { return pairs_[v.v]; }
     bool is_quads(ir::ValueId v) const { return quads_[v.v]; }
-    std::string part_of_word(const std::string& words, int per, const std::string& r, const Format& f);
+    std::string part_of_word(const std::string& words, int per, Ex r, const Format& f);
     std::vector<int> moved_pairs(ir::InstId id) const;
     bool make_pairs(ir::InstId id);              ///< false: it makes none
     bool decode_elements(const ir::Inst& cast);  ///< the same
-    std::string fragment_word(ir::ValueId v, const std::string& first);  ///< 32 bits of consecutive registers of a product's operand
-    std::string pair_at(ir::ValueId v, const std::string& first);        ///< the word of registers first (even) and first + 1
+    std::string fragment_word(ir::ValueId v, Ex first);  ///< 32 bits of consecutive registers of a product's operand
+    std::string pair_at(ir::ValueId v, Ex first);        ///< the word of registers first (even) and first + 1
 
     // ---- what accesses ask of caches (emit_caching.cpp) ----
     CachingText plain_caching(ir::InstId access);  ///< of ld and st
@@ -228,12 +234,11 @@ private:
     // ---- atomics (emit_atomic.cpp) ----
     std::string atomic_function(const Format& f, ir::AtomicKind kind, ir::MemoryScope scope);
     void atomic_fences(ir::InstId id, bool before);
-    void atomic_elements(ir::InstId id, const std::string& function, const std::function<std::string(const std::string& r)>& condition,
-                         const std::function<std::vector<std::string>(const std::string& r)>& operands);
+    void atomic_elements(ir::InstId id, const std::string& function, const std::function<Ex(Ex r)>& condition,
+                         const std::function<std::vector<std::string>(Ex r)>& operands);
 
     // ---- pointers (emit_pointer.cpp) ----
     std::string pointee(const Format& f, const std::string& pointer);
-    std::string lane_number(ir::ValueId v, const std::string& r);
     std::vector<std::string> stage_lanes(ir::InstId id);  ///< stage_operands, and a meeting if there were any
 
     // ---- control (emit_control.cpp) ----
@@ -256,7 +261,7 @@ private:
     void copy_all(std::span<const ir::ValueId> from, const std::vector<std::string>& to);  ///< at once, through temporaries where they overlap
     void copy(ir::ValueId from, const std::string& to);
     /// "const float v3 = ..;" for a scalar, declaration and loop for a tile, with its neighbours where that can be (emit_fuse.cpp).
-    void assign(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
+    void assign(ir::ValueId result, const std::function<std::string(Ex r)>& value);
 
     // ---- elementwise tiles in one loop (emit_fuse.cpp) ----
     /// A tile of the pending loop. Every other line ends the loop first.
@@ -267,10 +272,10 @@ private:
         bool read = false;       ///< by the tile that is joining it
         int vector = 1;          ///< of a load: elements that one access takes
         /// Of a load: the vector that starts at register r.
-        std::function<std::string(const std::string& r)> load = {};
+        std::function<std::string(Ex r)> load = {};
     };
-    void fuse(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
-    void fused_group(const std::vector<Fused>& all, const std::string& first, int count, const Part* store);
+    void fuse(ir::ValueId result, const std::function<std::string(Ex r)>& value);
+    void fused_group(const std::vector<Fused>& all, Ex first, int count, const Part* store);
     void fused_elements(const std::vector<Fused>& all);
     bool may_join(ir::InstId id);
     Part part_ahead(ir::InstId id);
@@ -279,7 +284,7 @@ private:
     void end_fused(const Part* store = nullptr);
     bool chosen_by_floats(const ir::Inst& select);
     Fused* fused(ir::ValueId v);
-    std::optional<std::string> fused_at(ir::ValueId v, const std::string& r);
+    std::optional<std::string> fused_at(ir::ValueId v, Ex r);
     std::optional<ir::ValueId> splat(ir::ValueId v) const;  ///< a broadcast scalar that needs no registers
 
     // ---- instructions that programs declare (emit_instruction.cpp) ----
@@ -299,18 +304,23 @@ private:
     /// Stages what scratch_plan says, each operand in its own type; pointers by operand ("": read from registers).
     std::vector<std::string> stage_operands(ir::InstId id);
     /// Element `number` (row-major) of a staged operand, or its register r where it lies like `of`, whose register r asks for it.
-    std::string staged(ir::ValueId v, const std::string& pointer, ir::ValueId of, const std::string& r, const std::string& number);
+    Ex staged(ir::ValueId v, const std::string& pointer, ir::ValueId of, Ex r, Ex number);
     /// result[r] = value(r), zero for ghosts; `value` may use the thread's coordinates.
-    void fill(ir::ValueId result, const std::function<std::string(const std::string& r)>& value);
+    void fill(ir::ValueId result, const std::function<std::string(Ex r)>& value);
     /// "for (int e = t; e < n; e += threads)"; ends with close().
     void open_elements(const std::string& e, int64_t n);
-    /// Row-major number in `shape` of coordinate texts.
-    static std::string number_of(const Shape& shape, const std::vector<std::string>& coordinates);
-    std::vector<std::string> coordinates_of(ir::ValueId v, const std::string& r);  ///< of a tile's register; none for scalars
-    std::string number_at(ir::ValueId v, const std::string& r);                    ///< logical number, "0" for scalars
+    /// Coordinates in `shape` of a row-major number, and back.
+    static std::vector<Ex> coordinates_in(const Shape& shape, Ex number);
+    Ex number_of(const Shape& shape, const std::vector<Ex>& coordinates);
+    std::vector<Ex> coordinates_of(ir::ValueId v, Ex r);  ///< of a tile's register; none for scalars
+    Ex number_at(ir::ValueId v, Ex r);                    ///< logical number, 0 for scalars
+    Ex stores(ir::ValueId v, Ex r);                       ///< is this the one thread that stores the register, or the scalar?
+    Ex is_real(ir::ValueId v, Ex r);                      ///< no ghost
+    void line_if(Ex condition, const std::string& statement);
+    static std::string chosen(Ex condition, const std::string& yes, const std::string& no);  ///< "condition ? yes : no", or what is known
     /// Calls body for each of the registers: a loop where their numbers are evenly spaced.
-    void each_of(const std::vector<int>& registers, const std::function<void(const std::string& r)>& body);
-    void assign_to(ir::ValueId v, const std::string& r, const std::string& value);  ///< of a declared value
+    void each_of(const std::vector<int>& registers, const std::function<void(Ex r)>& body);
+    void assign_to(ir::ValueId v, Ex r, const std::string& value);  ///< of a declared value
 
     // ---- moving tiles (emit_convert.cpp, emit_exchange.cpp, emit_shared.cpp, emit_shape.cpp) ----
     void exchange(ir::InstId id);
@@ -321,15 +331,15 @@ private:
     void to_shared(ir::InstId id);
     void from_shared(ir::InstId id);
     void between_shared(ir::InstId id);
-    std::string shared_address(const SharedLayout& l, const std::vector<std::string>& coordinates);  ///< bytes, i32
+    Ex shared_address(const SharedLayout& l, const std::vector<Ex>& coordinates);  ///< bytes, i32
     void move_registers(ir::InstId id);
-    void move_through_scratch(ir::InstId id, const std::function<std::string(const std::string& r)>& number);
+    void move_through_scratch(ir::InstId id, const std::function<Ex(Ex r)>& number);
     bool view_or_trivial(ir::InstId id);
 
     // ---- parts of tiles (emit_index.cpp) ----
     struct TilePart;
     TilePart tile_part(const ir::AccessOperands& in, ir::ValueId part, const std::vector<std::string>& pointers);
-    std::string place_in_tile(const TilePart& part, const std::string& r, std::string& condition);
+    Ex place_in_tile(const TilePart& part, Ex r, Ex& condition);
 
     // ---- reductions (emit_reduce.cpp, emit_joined.cpp, emit_arg_reduce.cpp, emit_scan.cpp, emit_region.cpp) ----
     /// Arrays of registers that are reduced together.
@@ -343,7 +353,7 @@ private:
     void join_lanes(const ReducePlan::Step& step, const Joined& joined);
     void join_warps(ir::InstId id, const ReducePlan::Step& step, const Joined& joined);
     void join_spread(ir::InstId id, const ReducePlan::Step& step, const Joined& joined);
-    void each_row(const ReducePlan::Step& step, const std::function<void(const std::string& r, const std::string& row)>& body);
+    void each_row(const ReducePlan::Step& step, const std::function<void(Ex r, Ex row)>& body);
     std::vector<std::string> write_partials(ir::InstId id, const ReducePlan::Step& step, const Joined& joined);
     std::vector<std::string> join_parts(const std::vector<std::string>& areas, const std::string& base, const ReducePlan::Step& step,
                                         const Joined& joined);
@@ -351,6 +361,8 @@ private:
     void reduce_direct(ir::InstId id, const ReducePlan& plan);
     std::string pair_joining(ir::InstId id, const ReducePlan& plan);
     ReducePlan joined_pairs(ir::InstId id, const ReducePlan& plan, const std::string& function, const Joined& joined);
+    std::string line_start(const Axis& lines, ir::ValueId to, Ex r);  ///< a variable: where the line of a result begins; ghosts: 0
+    Ex is_element(const TileLayout& l, int64_t axis, Ex r);            ///< no ghost along the axis, or of all
     void reduce_chain(ir::InstId id);
     void reduce_tree(ir::InstId id);
     void arg_reduce_direct(ir::InstId id, const ReducePlan& plan);
@@ -373,7 +385,7 @@ private:
     /// zeros follow the last ones.
     void stage_slab(ir::ValueId v, const std::string& pointer, size_t k, const std::string& first, int64_t slab, int per,
                     const std::function<std::string(const std::string&)>& value);
-    std::string clamped(ir::ValueId v, size_t d, const std::string& r);  ///< a coordinate; ghosts stand on the last element
+    Ex clamped(ir::ValueId v, size_t d, Ex r);  ///< a coordinate; ghosts stand on the last element
     void scaled_fma_product(ir::InstId id);
     struct ScaleSide {           ///< of rows or columns
         std::string array = {};  ///< as f32: in scratch [blocks, M or N]; in registers; empty: ones
@@ -384,7 +396,7 @@ private:
     BlockScales stage_scales(ir::InstId dot_scaled);  ///< all meet behind it where they go through scratch
     /// The given registers of the result: fma(sum[i], a_scale * b_scale, registers[i]), with the scales at element `k` of K. Sums are floats, or
     /// integers of instructions that multiply codes.
-    void add_scaled(ir::InstId dot_scaled, const BlockScales& scales, const std::string& k, const std::string& sum,
+    void add_scaled(ir::InstId dot_scaled, const BlockScales& scales, Ex k, const std::string& sum,
                     const std::vector<int>& registers);
     bool takes_codes(Fmt instruction, ir::ValueId operand) const;  ///< as they are
 
@@ -402,13 +414,13 @@ private:
     void accumulate_in(ir::ValueId result, ir::ValueId acc, bool* from_zero);
     std::string mma_function(const MmaRow& row, const std::string& type, const ir::OwnRow* own);
     /// Packs `count` 32-bit registers from element register `start` on; k_extent >= 0: elements beyond it along K are zero.
-    void mma_fragment(ir::ValueId v, const std::string& to, int count, const std::string& start, int64_t k_extent, bool k_last);
+    void mma_fragment(ir::ValueId v, const std::string& to, int count, Ex start, int64_t k_extent, bool k_last);
     /// Is this `convert` of a shared tile to registers left to the one mma product that takes it, which loads fragments as it goes (ldmatrix)?
     bool loaded_by_product(ir::InstId convert) const;
     struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
     FragmentSource fragment_source(ir::ValueId operand, bool is_a);
-    std::string ldmatrix_lane(const FragmentSource& from, const std::string& across);
-    std::string ldmatrix_address(const FragmentSource& from, const std::string& across, const std::string& k);
+    std::string ldmatrix_lane(const FragmentSource& from, Ex across);
+    Ex ldmatrix_address(const FragmentSource& from, Ex across, Ex k);
     // Sums that a loop keeps in registers with names of their own (emit_sum.cpp).
     bool kept_sum(const ir::Inst& loop, size_t carried) const;
     void enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
@@ -428,7 +440,7 @@ private:
     std::string held_factor(const WarpGroups& w, ir::InstId product);  ///< (emit_late.cpp)
     void wgmma_descriptors(WarpGroups& w);
     std::string word_of(const std::array<std::string, 4>& bytes);
-    std::string packed(const std::string& array, const Format& f, const std::string& first);  ///< 32 bits of consecutive registers
+    std::string packed(const std::string& array, const Format& f, Ex first);  ///< 32 bits of consecutive registers
 
     // ---- products in tensor memory (emit_tcgen05.cpp) ----
     void take_tensor_memory();  ///< at the program's start, if it needs any
@@ -440,7 +452,7 @@ private:
     void from_tensor_memory(ir::InstId id);
     void to_tensor_memory(ir::InstId id);
     void each_tensor_run(const TileLayout& l, const TensorLayout& place,
-                         const std::function<void(const std::string& r, const std::string& at)>& body);
+                         const std::function<void(Ex r, const std::string& at)>& body);
     static int tensor_run(const TileLayout& l);
     std::string tensor_move(const std::string& type, int run, bool load);
 
@@ -471,8 +483,8 @@ private:
     bool always_paired(ir::ValueId channel) const;
     bool touches(ir::InstId region, ir::ValueId channel) const;
     void wait_for_copies(ir::InstId id);
-    std::vector<std::string> put_coordinates(ir::InstId id, const SharedLayout& l, const std::string& row, const std::string& column);
-    std::string put_condition(ir::InstId id, const std::vector<std::string>& coordinates, int except);
+    std::vector<Ex> put_coordinates(ir::InstId id, const SharedLayout& l, Ex row, Ex column);
+    Ex put_condition(ir::InstId id, const std::vector<Ex>& coordinates, int except);
     void ring_state(bool producer, bool consumer);  ///< declares the counters of all rings
     void advance(const std::string& stage, const std::string& phase, int stages);
     void give_back(ir::InstId release);  ///< the oldest stage taken
@@ -487,7 +499,7 @@ private:
     void own_put(ir::InstId id, const Ring& ring, const std::string& to);
     void own_vectors(const Part& part, bool checked, const std::string& to, const std::string& fill);
     void own_get(ir::InstId id, Ring& ring);
-    std::string own_slot(ir::ValueId tile, const std::string& stage, const std::string& r);
+    std::string own_slot(ir::ValueId tile, const std::string& stage, Ex r);
     ir::ValueId taken_from(ir::ValueId channel) const;  ///< the tile that the channel's one get gives
     void shared_put(ir::InstId id, const Ring& ring, const std::string& to);
     void copy_chunks(ir::InstId id, const Ring& ring, const std::string& to);
@@ -508,7 +520,7 @@ private:
 
     // ---- instructions ----
     void instruction(ir::InstId id);
-    Known known_at(ir::ValueId v, const std::string& r);
+    Known known_at(ir::ValueId v, Ex r);
     void elementwise(ir::InstId id);
     // ---- tiles over shared numbers (emit_division.cpp) ----
     void divide_by_shared(ir::InstId id);
@@ -558,6 +570,8 @@ private:
 
     const ir::Function& fn_;
     const SourceMap* sources_;
+    kernel::Pool pool_;
+    const Ex thread_;  ///< `t`
     Prelude prelude_;
     KernelText kernel_;
     std::string body_, layouts_, prologue_;

@@ -1,17 +1,15 @@
-// Text of where a line of a tile along an axis begins.
+// Where a line of a tile along an axis begins.
 #pragma once
-#include <string>
-
 #include "lang/axis.h"
+#include "lang/kernel/expr.h"
 
 namespace tegula::cuda {
 
-/// Text of the element number of coordinate 0 of the line whose number is the text `line`.
-inline std::string line_base(const Axis& axis, const std::string& line) {
-    const std::string in = std::to_string(axis.inner);
-    if (axis.inner == 1) return line + " * " + std::to_string(axis.n);
+/// The element number of coordinate 0 of the line whose number is `line`.
+inline kernel::Ex line_base(const Axis& axis, kernel::Ex line) {
+    if (axis.inner == 1) return line * axis.n;
     if (axis.outer == 1) return line;
-    return "(" + line + " / " + in + " * " + std::to_string(axis.n * axis.inner) + " + " + line + " % " + in + ")";
+    return line / axis.inner * (axis.n * axis.inner) + line % axis.inner;
 }
 
 }  // namespace tegula::cuda

@@ -5,7 +5,17 @@
 #include <string>
 #include <utility>
 
+#include "lang/kernel/expr.h"
+
 namespace tegula::cuda {
+
+using kernel::Ex;
+
+// Expressions within text: what is no name, number, call or element comes in parentheses; the empty expression, a scalar's register, is no text.
+inline std::string operator+(const std::string& a, Ex b) { return b ? a + b.atom() : a; }
+inline std::string operator+(Ex a, const std::string& b) { return a ? a.atom() + b : b; }
+inline std::string operator+(const char* a, Ex b) { return std::string(a) + b; }
+inline std::string operator+(Ex a, const char* b) { return a + std::string(b); }
 
 inline std::string number(int64_t v) { return std::to_string(v); }
 
@@ -24,13 +34,13 @@ struct Known {
     Known(std::string expression, std::optional<uint64_t> constant = std::nullopt) : text(std::move(expression)), code(constant) {}
     Known(const char* expression) : text(expression) {}
 };
-inline Known known_int64(int64_t v) { return {int64_text(v), static_cast<uint64_t>(v)}; }
 
-/// Another factor of a product of 64 bits; nothing for 1.
-inline std::string times(const Known& by) { return by.code == 1 ? "" : " * " + by.text; }
-
-/// Both conditions, of which "true" says nothing.
-inline std::string both(const std::string& a, const std::string& b) { return a == "true" ? b : b == "true" ? a : a + " && " + b; }
+/// As an unsigned number of 64 or 32 bits.
+inline Ex u64(Ex e) { return kernel::cast(kernel::Type::u64, e); }
+inline Ex u32(Ex e) { return kernel::cast(kernel::Type::u32, e); }
+inline Ex i32(Ex e) { return kernel::cast(kernel::Type::i32, e); }
+/// Does 0 <= number < end hold, of numbers of 64 bits?
+inline Ex within(Ex number, Ex end) { return lt(u64(number), u64(end)); }
 
 /// `text` with `by` for every `word`.
 inline std::string replaced(std::string text, const std::string& word, const std::string& by) {

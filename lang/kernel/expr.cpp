@@ -248,7 +248,7 @@ Ex operator<<(Ex a, Ex b) { return made(Op::shl, a, b); }
 Ex operator>>(Ex a, Ex b) { return made(Op::shr, a, b); }
 Ex operator<<(Ex a, int64_t b) { return made(Op::shl, a, a->pool->number(b)); }
 Ex operator>>(Ex a, int64_t b) { return made(Op::shr, a, a->pool->number(b)); }
-Ex operator!(Ex a) { return a->pool->unary(Op::invert, Type::pred, a); }
+Ex negation(Ex a) { return a->pool->unary(Op::invert, Type::pred, a); }
 Ex operator-(Ex a) { return a->pool->unary(Op::negate, a.type(), a); }
 Ex both(Ex a, Ex b) { return made(Op::both, a, b); }
 Ex either(Ex a, Ex b) { return made(Op::either, a, b); }

@@ -120,7 +120,7 @@ Ex operator>>(Ex a, Ex b);
 Ex operator&(Ex a, Ex b);
 Ex operator|(Ex a, Ex b);
 Ex operator^(Ex a, Ex b);
-Ex operator!(Ex a);
+Ex negation(Ex a);  ///< of a condition; ! tells whether a handle is empty
 Ex operator-(Ex a);
 Ex operator+(Ex a, int64_t b);
 Ex operator-(Ex a, int64_t b);

@@ -1,6 +1,6 @@
 // Expressions as C text. Parentheses stand where C needs them, and where compilers and readers ask for them: sums that are shifted or masked, masks
 // within other bit operations, && within ||.
-#include <array>
+#include <algorithm>
 
 #include "lang/kernel/expr.h"
 
@@ -163,16 +163,22 @@ private:
         if (op == Op::either && side.op == Op::both) return kPrimary;
         return own + (right ? 1 : 0);
     }
+    /// The text of a constant beside an operand that gives the operation its type: an int means the same there.
+    static std::string beside(const Node& constant, int64_t value, const Node& other) {
+        const bool typed = other.op != Op::constant && other.type != Type::other && std::max(other.type, constant.type) == other.type;
+        const bool is_int = value <= INT32_MAX && value >= (is_signed(constant.type) && is_signed(other.type) ? -INT32_MAX : 0);
+        return constant_text(typed && is_int ? Type::i32 : constant.type, value);
+    }
     void binary(const Node& n) {
         const Node &a = *n.operands[0], &b = *n.operands[1];
         operand(a, needed(n.op, a, false));
         if (n.op == Op::add && is_negative(b)) {
-            out_ += " - ";
-            out_ += constant_text(b.type, -b.value);
+            out_ += " - " + beside(b, -b.value, a);
             return;
         }
         out_ += std::string(" ") + spelling(n.op).text + " ";
-        operand(b, needed(n.op, b, true));
+        if (b.op != Op::constant || b.type == Type::pred) return operand(b, needed(n.op, b, true));
+        out_ += beside(b, b.value, a);
     }
 
     std::string out_;

@@ -119,7 +119,7 @@ private:
     }
     std::optional<Tried> negated(const Tried& a) {
         const bool condition = a.ex.type() == Type::pred;
-        Tried out{condition ? !a.ex : -a.ex, {}, std::string("(") + (condition ? "!" : "-") + a.full + ")"};
+        Tried out{condition ? negation(a.ex) : -a.ex, {}, std::string("(") + (condition ? "!" : "-") + a.full + ")"};
         for (size_t p = 0; p < kPoints; ++p) {
             if (!condition && is_signed(a.ex.type()) && a.values[p] == facts_of(a.ex.type()).least) return std::nullopt;
             out.values[p] = condition ? !a.values[p] : wrapped(a.ex.type(), -a.values[p]);
@@ -190,7 +190,7 @@ TEST(KernelExpr, TextHasNoMoreParenthesesThanItNeeds) {
     EXPECT_EQ((i - (i - 1)).text(), "i - (i - 1)");
     EXPECT_EQ((i + -5).text(), "i - 5");
     EXPECT_EQ((i * (i + 1) / 2 % 3).text(), "i * (i + 1) / 2 % 3");
-    EXPECT_EQ(both(either(lt(i, 1), gt(i, 5)), !eq(i, 3)).text(), "(i < 1 || i > 5) && !(i == 3)");
+    EXPECT_EQ(both(either(lt(i, 1), gt(i, 5)), negation(eq(i, 3))).text(), "(i < 1 || i > 5) && !(i == 3)");
     EXPECT_EQ(pool.select(lt(i, 0), -i, i).text(), "i < 0 ? -i : i");
     EXPECT_EQ((pool.select(lt(i, 0), -i, i) + 1).text(), "(i < 0 ? -i : i) + 1");
     EXPECT_EQ(cast(Type::u64, i * 4).text(), "(unsigned long long)(i * 4)");
