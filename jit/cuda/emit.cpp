@@ -311,14 +311,20 @@ Ex Emitter::element_at(ir::ValueId v, Ex r) {
     using kernel::Type;
     const Format& f = fn_.elem(v);
     const bool wide = f.is_int() && (f.bits == 32 || f.bits == 64);
-    const Type type = fn_.type(v).pointer ? Type::u64 : f.is_bool() ? Type::pred : !wide ? Type::other : f.bits == 32 ? (f.is_signed ? Type::i32 : Type::u32) : f.is_signed ? Type::i64 : Type::u64;
+    const Type type = fn_.type(v).pointer ? Type::u64
+                      : f.is_bool()       ? Type::pred
+                      : !wide             ? Type::other
+                      : f.bits == 32      ? (f.is_signed ? Type::i32 : Type::u32)
+                      : f.is_signed       ? Type::i64
+                                          : Type::u64;
     const ir::Inst* def = fn_.def(v);
     if (def && def->op == Op::constant && type != Type::other) return pool_.constant(type, fn_.attrs(*def)[0]);
     if (is_scalar(v)) {
         const std::string& text = name(v);
         return pool_.text(type, text, std::ranges::all_of(text, text::is_identifier));
     }
-    if ((def && def->op == Op::constant) || splat(v) || is_words(v) || is_pairs(v) || is_quads(v) || fused(v)) return pool_.text(type, at(v, r), false);
+    if ((def && def->op == Op::constant) || splat(v) || is_words(v) || is_pairs(v) || is_quads(v) || fused(v))
+        return pool_.text(type, at(v, r), false);
     return pool_.index(type, pool_.name(Type::other, name(v)), r);
 }
 

@@ -1,5 +1,6 @@
 // One access to a part of a tensor while it is emitted: what is uniform in it (bounds, addresses of the part's start) has variables already, what
-// depends on registers is made as expressions of the register (emit_part.cpp). Loads, stores and atomics are loops around that (emit_memory.cpp, emit_atomic.cpp).
+// depends on registers is made as expressions of the register (emit_part.cpp). Loads, stores and atomics are loops around that (emit_memory.cpp,
+// emit_atomic.cpp).
 #pragma once
 #include "jit/cuda/emitter.h"
 
@@ -16,9 +17,9 @@ struct Emitter::Part {
         ir::ValueId index;  ///< start, index or gathered indices; invalid for `all`
         size_t operand = 0;
         int dim = -1;            ///< of the part; gather: the first joint dimension
-        Ex start;       ///< i64
-        Ex low, count;  ///< checked ranges of step 1: coordinates [low, low + count) are inside
-        Ex size;        ///< extent of the tensor's dimension, when checked
+        Ex start;                ///< i64
+        Ex low, count;           ///< checked ranges of step 1: coordinates [low, low + count) are inside
+        Ex size;                 ///< extent of the tensor's dimension, when checked
     };
     std::vector<Axis> axes;
     CachingText caching;

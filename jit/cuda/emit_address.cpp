@@ -69,7 +69,8 @@ Ex Emitter::stride(ir::ValueId tensor, int d) {
     if (const int contiguous = contiguous_dimension(tensor); contiguous >= 0 && (!pitched || contiguous == d)) {
         if (const int64_t n = constant_stride(fn_, tensor, d); n >= 0) return int64(n);
     }
-    return pool_.name(kernel::Type::i64, parameter(KernelParam::stride, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_stride"));
+    return pool_.name(kernel::Type::i64,
+                      parameter(KernelParam::stride, p, d, "const long long", fn_.params[static_cast<size_t>(p)].name + "_stride"));
 }
 
 Ex Emitter::layout_value(const LayoutExpr& e, ir::ValueId tensor, const std::vector<Ex>& coordinates) {
@@ -145,7 +146,8 @@ Ex Emitter::pitch(ir::ValueId tensor, int member, bool innermost) {
             by = bit_addressed(f) ? (by * extents[m - 1] + 7) / 8 * 8 : by * extents[m - 1];
         if (m == static_cast<size_t>(member) + 1) return int64(by);
     }
-    return pool_.name(kernel::Type::i64, parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch"));
+    return pool_.name(kernel::Type::i64,
+                      parameter(KernelParam::stride, p, member, "const long long", fn_.params[static_cast<size_t>(p)].name + "_pitch"));
 }
 
 Ex Emitter::offset(ir::ValueId tensor, const std::vector<Ex>& coordinates) {
@@ -161,7 +163,6 @@ Ex Emitter::offset(ir::ValueId tensor, const std::vector<Ex>& coordinates) {
 }
 
 // ---- what is known of i64 scalars ----
-
 
 int Emitter::magnitude(ir::ValueId v, int depth) {
     constexpr int kMaxDepth = 40;

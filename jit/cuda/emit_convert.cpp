@@ -48,9 +48,8 @@ std::string Emitter::selected(const std::string& tile, const std::string& type, 
         const std::string next = fresh("x"), on = fresh("on"), bits = "(t & " + std::to_string(e.bits) + ")";
         line("const bool " + on + " = " + (std::has_single_bit(e.bits) ? bits + " != 0" : "(__popc" + bits + " & 1) != 0") + ";");
         line(type + " " + next + "[" + std::to_string(count) + "];");
-        each(count, [&](Ex r) {
-            line(next + "[" + r + "] = " + on + " ? " + current + "[" + (r ^ e.vector).text() + "] : " + current + "[" + r + "];");
-        });
+        each(count,
+             [&](Ex r) { line(next + "[" + r + "] = " + on + " ? " + current + "[" + (r ^ e.vector).text() + "] : " + current + "[" + r + "];"); });
         current = next;
     }
     return current;

@@ -157,8 +157,9 @@ void Emitter::copy_chunks(ir::InstId id, const Ring& r, const std::string& to) {
     line("const bool some = " + both(some, put_condition(id, at, static_cast<int>(tile.contiguous))).text() + ";");
     line("const int count = !some ? 0 : left < " + number(per) + " ? (int)left : " + number(per) + ";");
     const std::string function = copy_function(id);
-    line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " + shared_address(l, in_tile(l, row, column)).text() + "), " +
-         name(tensor) + " + (some ? " + offset(tensor, at).text() + " : 0), count * " + number(bytes) + ");");
+    line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " +
+         shared_address(l, in_tile(l, row, column)).text() + "), " + name(tensor) + " + (some ? " + offset(tensor, at).text() + " : 0), count * " +
+         number(bytes) + ");");
     close();
     --depth_;
     line("} else {");

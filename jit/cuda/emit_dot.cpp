@@ -74,9 +74,7 @@ void Emitter::stage_slab(ir::ValueId v, const std::string& pointer, size_t k, co
         line(pointer + "[" + e + "] = " + chosen(filled ? lt(c[k], last) : pool_.truth(true), element, "0") + ";");
         return close();
     }
-    const auto mine = [&](Ex r, Ex in_k) {
-        return whole ? owns(layout(v), r) : both(owns(layout(v), r), lt(u32(in_k - start), slab));
-    };
+    const auto mine = [&](Ex r, Ex in_k) { return whole ? owns(layout(v), r) : both(owns(layout(v), r), lt(u32(in_k - start), slab)); };
     if (per == 4 && vector_width(layout(v), static_cast<int>(k)) >= 4 && shape[k] % 4 == 0) {
         each(registers(v) / 4, [&](Ex group) {
             const Ex r = group * 4;

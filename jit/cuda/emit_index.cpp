@@ -128,9 +128,7 @@ void Emitter::cuda_deposit(ir::InstId id) {
         });
     };
     if (collides) {
-        each_element([&](Ex r, const std::string& place) {
-            line("atomicMax(&" + last + "[" + place + "], " + number_at(value, r).text() + ");");
-        });
+        each_element([&](Ex r, const std::string& place) { line("atomicMax(&" + last + "[" + place + "], " + number_at(value, r).text() + ");"); });
         sync();
     }
     each_element([&](Ex r, const std::string& place) {

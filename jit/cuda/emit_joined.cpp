@@ -24,9 +24,7 @@ void Emitter::reduce_joined(ir::InstId id, const ReducePlan& plan, const Joined&
                 join_digits(step, joined);
                 break;
             case ReducePlan::Step::reg:
-                each_of(step.live, [&](Ex r) {
-                    joined.join(elements(joined.names, r), elements(joined.names, r + step.a));
-                });
+                each_of(step.live, [&](Ex r) { joined.join(elements(joined.names, r), elements(joined.names, r + step.a)); });
                 break;
             case ReducePlan::Step::lane:
             case ReducePlan::Step::scatter:
@@ -48,9 +46,8 @@ void Emitter::join_digits(const ReducePlan::Step& step, const Joined& joined) {
     while (half * 2 < step.b) half *= 2;
     for (; half > 0; half /= 2)
         for (int digit = 0; digit < half && digit + half < step.b; ++digit)
-            each_of(step.live, [&](Ex r) {
-                joined.join(elements(joined.names, r + digit * step.a), elements(joined.names, r + (digit + half) * step.a));
-            });
+            each_of(step.live,
+                    [&](Ex r) { joined.join(elements(joined.names, r + digit * step.a), elements(joined.names, r + (digit + half) * step.a)); });
 }
 
 void Emitter::join_lanes(const ReducePlan::Step& step, const Joined& joined) {
@@ -155,8 +152,7 @@ void Emitter::join_spread(ir::InstId id, const ReducePlan::Step& step, const Joi
         const std::vector<std::string> part = join_parts(areas, base.text(), step, joined);
         for (size_t i = 0; i < part.size(); ++i) line(shares[i] + "[" + k + "] = " + part[i] + ";");
     });
-    for (int lane : step.lanes)
-        each_of(own, [&](Ex k) { joined.join(elements(shares, k), from_lane(elements(shares, k), lane, joined)); });
+    for (int lane : step.lanes) each_of(own, [&](Ex k) { joined.join(elements(shares, k), from_lane(elements(shares, k), lane, joined)); });
     open(rows < warps ? "if ((t & 31) == 0 && t < " + std::to_string(rows * 32) + ")" : "if ((t & 31) == 0)");
     each_of(own, [&](Ex k) {
         for (size_t i = 0; i < shares.size(); ++i) line(results[i] + "[" + (int32(first) + k).text() + "] = " + shares[i] + "[" + k + "];");

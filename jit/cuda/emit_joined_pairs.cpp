@@ -64,9 +64,7 @@ ReducePlan Emitter::joined_pairs(ir::InstId id, const ReducePlan& plan, const st
     const ir::ValueId from = fn_.operands(fn_.inst(id))[0], narrow = fn_.operands(*fn_.def(from))[0];
     const std::string two = fresh("two");
     line("unsigned " + two + "[" + std::to_string(registers(from) / 2) + "];");
-    each(registers(from) / 2, [&](Ex r) {
-        line(two + "[" + r + "] = two_shorts(" + at(narrow, r * 2) + ", " + at(narrow, r * 2 + 1) + ");");
-    });
+    each(registers(from) / 2, [&](Ex r) { line(two + "[" + r + "] = two_shorts(" + at(narrow, r * 2) + ", " + at(narrow, r * 2 + 1) + ");"); });
     ReducePlan rest = plan;
     std::vector<int> live = plan.steps[0].live;
     for (rest.steps.erase(rest.steps.begin()); !rest.steps.empty() && rest.steps[0].kind == ReducePlan::Step::reg;
@@ -75,8 +73,7 @@ ReducePlan Emitter::joined_pairs(ir::InstId id, const ReducePlan& plan, const st
         std::vector<int> pairs;
         for (const int r : live) pairs.push_back(r / 2);
         each_of(pairs, [&](Ex r) {
-            line(two + "[" + r + "] = " + function + "(" + two + "[" + r + "], " + two + "[" + (r + rest.steps[0].a / 2).text() +
-                 "]);");
+            line(two + "[" + r + "] = " + function + "(" + two + "[" + r + "], " + two + "[" + (r + rest.steps[0].a / 2).text() + "]);");
         });
     }
     const auto decoded = [&](const std::string& half, int r) {

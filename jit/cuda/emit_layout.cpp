@@ -127,11 +127,14 @@ std::string Emitter::layout_name(const TileLayout& l) {
     out += "struct " + it->second + " {\n    static constexpr int registers = " + std::to_string(l.registers()) + ";\n";
     for (int d = 0; d < l.shape.rank; ++d) out += dimension_text(l, d, additive(l, d), r, thread_);
     const std::string unused = "([[maybe_unused]] int r, [[maybe_unused]] int t)";
-    const auto function = [&](const char* head, Ex value) { out += std::string("    static __device__ __forceinline__ ") + head + unused + " { return " + value.text() + "; }\n"; };
+    const auto function = [&](const char* head, Ex value) {
+        out += std::string("    static __device__ __forceinline__ ") + head + unused + " { return " + value.text() + "; }\n";
+    };
     function("int logical", number_in(l, false, r, thread_));
     function("int padded", number_in(l, true, r, thread_));
     function("bool inside", is_inside(l, r, thread_));
-    out += "    static __device__ __forceinline__ bool owner([[maybe_unused]] int t) { return " + eq(thread_ & thread_copies(l), 0).text() + "; }\n};\n";
+    out +=
+        "    static __device__ __forceinline__ bool owner([[maybe_unused]] int t) { return " + eq(thread_ & thread_copies(l), 0).text() + "; }\n};\n";
     return it->second;
 }
 

@@ -86,8 +86,7 @@ void Emitter::load_vectors(const Part& part, const std::string& wide, bool check
     by_vectors(part, [&](Ex r) {
         const std::string to = "*(" + type + "*)(" + wide + " + " + r + ")";
         const bool others = part.other && !part_condition(part, r, checked).is_true();
-        if (others)
-            each(part.vector, [&](Ex i) { line(wide + "[" + (r + i).text() + "] = " + other_text(part, r + i) + ";"); });
+        if (others) each(part.vector, [&](Ex i) { line(wide + "[" + (r + i).text() + "] = " + other_text(part, r + i) + ";"); });
         line(to + " = " + load_vector(part, r, checked, others ? to : "") + ";");
     });
 }
@@ -95,7 +94,8 @@ void Emitter::load_vectors(const Part& part, const std::string& wide, bool check
 /// The vector that starts at register r, from `wide`, or what of it lies inside.
 void Emitter::store_vector(const Part& part, Ex r, const std::string& wide, bool checked) {
     const size_t element = fn_.elem(part.tensor).container_bytes(), bytes = static_cast<size_t>(part.vector) * element;
-    const std::string type = wide_type(bytes), to = "(" + name(part.tensor) + " + (" + part_offset(part, r).text() + "), *(const " + type + "*)" + wide;
+    const std::string type = wide_type(bytes),
+                      to = "(" + name(part.tensor) + " + (" + part_offset(part, r).text() + "), *(const " + type + "*)" + wide;
     if (checked && part.inside == Part::first)
         return line(first_function(bytes, element, false, part.caching) + to + ", " + first_bytes(part, r).text() + ");");
     const Ex ok = both(owns(layout(part.value), r), part_condition(part, r, checked));

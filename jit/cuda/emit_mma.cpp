@@ -341,7 +341,8 @@ void Emitter::mma_product(ir::InstId id) {
     const int64_t run = from_b.shared ? (int64_t{1} << layout(result).bits[1]) / split.n : 0;
     const bool pairs = run % 16 == 0;
     const auto load = [&](const FragmentSource& from, const std::string& to, const char* count, Ex across, Ex s) {
-        line("ldmatrix_" + std::string(count) + (from.k_contiguous() ? "(" : "_trans(") + to + ", " + ldmatrix_address(from, across, s * f.k).text() + ");");
+        line("ldmatrix_" + std::string(count) + (from.k_contiguous() ? "(" : "_trans(") + to + ", " + ldmatrix_address(from, across, s * f.k).text() +
+             ");");
     };
     const auto columns_of_b = [&](const std::string& fb, Ex z, Ex s) {
         if (!from_b.shared)
@@ -386,8 +387,7 @@ void Emitter::mma_product(ir::InstId id) {
     find_lane(from_a, (thread_ >> 5 & (split.m - 1)) * 16);
     find_lane(from_b, thread_ / (32 * split.m) * run);
     if (!scaled) {
-        each(static_cast<int>(l.batch),
-             [&](Ex z) { each(static_cast<int>(l.steps), [&](Ex s) { multiply(name(result), z, s); }); });
+        each(static_cast<int>(l.batch), [&](Ex z) { each(static_cast<int>(l.steps), [&](Ex s) { multiply(name(result), z, s); }); });
         return close();
     }
     const BlockScales scales = stage_scales(id);

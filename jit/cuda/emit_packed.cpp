@@ -213,7 +213,8 @@ std::vector<Ex> Emitter::member_pitches(ir::ValueId tensor, size_t members) {
     const bool col = fn_.types().layout(fn_.type(tensor).layout).kind() == Layout::Kind::col;
     std::vector<Ex> out;
     for (size_t m = 0; m < members; ++m)
-        out.push_back(affine(tensor) ? stride(tensor, static_cast<int>(col ? members - 1 - m : m)) : pitch(tensor, static_cast<int>(m), m + 1 == members));
+        out.push_back(affine(tensor) ? stride(tensor, static_cast<int>(col ? members - 1 - m : m))
+                                     : pitch(tensor, static_cast<int>(m), m + 1 == members));
     return out;
 }
 
@@ -308,8 +309,9 @@ void Emitter::load_all_words(const Part& part, const PackedView& view, const std
     for (size_t k = 0; k < view.loads.size(); ++k) {
         const std::string to = array + "[" + number(static_cast<int64_t>(k) * view.grain / 4) + "]";
         const Ex at = offset(view.loads[k]);
-        const std::string value = access_function(type, true, guarded, caching) + "((const unsigned char*)" + name(part.tensor) + " + (" + at.text() + ")" +
-                                  (guarded ? ", " + both(part.fixed, lt(at, pool_.name(kernel::Type::u64, storage_bytes(part.tensor)))).text() + ", " + zeros : "") + ")";
+        const std::string value =
+            access_function(type, true, guarded, caching) + "((const unsigned char*)" + name(part.tensor) + " + (" + at.text() + ")" +
+            (guarded ? ", " + both(part.fixed, lt(at, pool_.name(kernel::Type::u64, storage_bytes(part.tensor)))).text() + ", " + zeros : "") + ")";
         if (view.grain == 4) {
             line(to + " = " + value + ";");
             continue;

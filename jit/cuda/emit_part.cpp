@@ -273,7 +273,8 @@ Ex Emitter::part_offset(const Part& part, Ex r) {
         if (kind.kind == Access::index) continue;
         const TileLayout& l = layout(part.value);
         const int d = part.axes[a].dim;
-        const Ex at = kind.kind == Access::gather ? part_index(part, a, r) : stepped(additive(l, d) ? register_part(l, d, r) : coordinate(l, d, r), kind.step);
+        const Ex at =
+            kind.kind == Access::gather ? part_index(part, a, r) : stepped(additive(l, d) ? register_part(l, d, r) : coordinate(l, d, r), kind.step);
         sum = sum + u64(at) * stride(part.tensor, static_cast<int>(a));
     }
     return sum;

@@ -78,8 +78,7 @@ void Emitter::cuda_ptr_store(ir::InstId id) {
         Ex ok = stores(in.object, r);
         if (in.mask) ok = both(ok, operand(in.mask, r));
         const std::string pointer = at(in.object, r), value = operand(in.value, r).text();
-        if (bit_addressed(f))
-            return line_if(ok, write(f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value));
+        if (bit_addressed(f)) return line_if(ok, write(f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value));
         line(access_function(type_of(in.value.value), false, !ok.is_true(), plain_caching(id)) + "((void*)(" + pointer + "), " + value +
              (ok.is_true() ? "" : ", " + ok.text()) + ");");
     });

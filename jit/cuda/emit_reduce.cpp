@@ -56,7 +56,8 @@ void Emitter::reduce_direct(ir::InstId id, const ReducePlan& plan) {
         });
         reduce_joined(id, plan, joined);
     }
-    each_register(to, [&](Ex r) { assign_to(to, r, joined.names[0] + "[" + (is_scalar(to) ? pool_.number(0) : rename(plan.results, r)).text() + "]"); });
+    each_register(to,
+                  [&](Ex r) { assign_to(to, r, joined.names[0] + "[" + (is_scalar(to) ? pool_.number(0) : rename(plan.results, r)).text() + "]"); });
     close();
 }
 

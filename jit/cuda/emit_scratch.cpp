@@ -75,7 +75,8 @@ Ex Emitter::staged(ir::ValueId v, const std::string& pointer, ir::ValueId of, Ex
     // Ghosts have numbers beyond the staged elements: what they read counts for nothing, but is read.
     const bool beyond = !is_scalar(of) && layout(of).has_ghosts();
     const Ex last = pool_.number(fn_.type(v).shape.elements() - 1);
-    return pool_.index(in_register.type(), pool_.name(kernel::Type::other, pointer), beyond ? pool_.call(kernel::Type::i32, "min", {number, last}) : number);
+    return pool_.index(in_register.type(), pool_.name(kernel::Type::other, pointer),
+                       beyond ? pool_.call(kernel::Type::i32, "min", {number, last}) : number);
 }
 
 void Emitter::fill(ir::ValueId result, const std::function<std::string(Ex)>& value) {

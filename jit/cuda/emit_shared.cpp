@@ -94,7 +94,8 @@ void Emitter::from_shared(ir::InstId id) {
     if (!start.empty()) line("const int " + start + " = " + shared_address(s, coordinates_of(to, pool_.number(0))).text() + ";");
     each(registers(to) / vector, [&](Ex i) {
         const Ex r = i * vector, ok = inside(l, r);
-        const Ex address = start.empty() ? shared_address(s, coordinates_of(to, r)) : (int32(start) ^ rename(split.crossing, i)) + rename(split.above, i);
+        const Ex address =
+            start.empty() ? shared_address(s, coordinates_of(to, r)) : (int32(start) ^ rename(split.crossing, i)) + rename(split.above, i);
         const std::string place = name(from) + " + " + address.text();
         if (vector == 1) return assign_to(to, r, chosen(ok, "*(const " + type + "*)(" + place + ")", zero(to)));
         line("alignas(16) " + type + " p[" + std::to_string(vector) + "]" + (ok.is_true() ? ";" : " = {};"));

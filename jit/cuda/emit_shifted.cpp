@@ -96,8 +96,8 @@ void Emitter::load_shifted(const Part& part, const std::string& wide) {
     const std::string place = support("place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
     const std::string reach = fresh("reach"), word = fresh("word");
     const Ex low = axis.low ? axis.low : pool_.number(0);
-    line("const int " + reach + " = " + support("reach", "reach", kReach) + "(" + axis.start.text() + ", " + extent(part.tensor, part.vector_axis).text() +
-         ", " + std::to_string(part.access.axes[a].extent + part.vector) + ");");
+    line("const int " + reach + " = " + support("reach", "reach", kReach) + "(" + axis.start.text() + ", " +
+         extent(part.tensor, part.vector_axis).text() + ", " + std::to_string(part.access.axes[a].extent + part.vector) + ");");
     line("unsigned " + word + "[" + std::to_string(registers(v) / part.vector * (words + 1)) + "];");
     // In integers: what is the same for all vectors is then found to be.
     const auto before_of = [&](Ex r) {
@@ -106,16 +106,15 @@ void Emitter::load_shifted(const Part& part, const std::string& wide) {
              ") * " + size + "u & 3u);");
         return before;
     };
-    const auto words_of = [&](Ex r) {
-        return word + " + " + (r / part.vector * (words + 1)).text();
-    };
+    const auto words_of = [&](Ex r) { return word + " + " + (r / part.vector * (words + 1)).text(); };
     by_vectors(part, [&](Ex r) {
         const std::string edge = fresh("edge"), before = before_of(r);
-        const Ex at = coordinate(layout(v), axis.dim, r), bytes_left = (int32(reach) - at) * static_cast<int64_t>(fn_.elem(part.tensor).container_bytes());
+        const Ex at = coordinate(layout(v), axis.dim, r),
+                 bytes_left = (int32(reach) - at) * static_cast<int64_t>(fn_.elem(part.tensor).container_bytes());
         const Ex inside = both(ge(at, low), ge(bytes_left, pool_.number(bytes + 4) - int32(before)));
         open("if (" + both(part_condition(part, r, true, part.vector_axis), inside).text() + ")");
-        line(read + "<" + count + ">((const unsigned char*)" + name(part.tensor) + " + ((" + part_offset(part, r).text() + ") * " + size + " - " + before +
-             "), " + words_of(r) + ");");
+        line(read + "<" + count + ">((const unsigned char*)" + name(part.tensor) + " + ((" + part_offset(part, r).text() + ") * " + size + " - " +
+             before + "), " + words_of(r) + ");");
         close("} else {");
         ++depth_;
         line("alignas(16) " + type_of(v) + " " + edge + "[" + std::to_string(part.vector) + "];");
@@ -152,9 +151,9 @@ void Emitter::store_shifted(const Part& part) {
         line("alignas(16) " + type_of(v) + " " + wide + "[" + std::to_string(part.vector) + "];");
         each(part.vector, [&](Ex i) { line(wide + "[" + i + "] = " + at(v, r + i) + ";"); });
         const Ex place = coordinate(layout(v), axis.dim, r), bytes = pool_.number(static_cast<int64_t>(element));
-        line(write + "<" + std::to_string(part.vector * static_cast<int>(element) / 4) + ">(" + name(part.tensor) + " + (" + part_offset(part, r).text() +
-             "), (const unsigned*)" + wide + ", " + ((low - place) * bytes).text() + ", " + pool_.select(ok, (stop - place) * bytes, pool_.number(0)).text() +
-             ", " + ne(lane, 0).text() + ", " + ne(lane, lanes - 1).text() + ");");
+        line(write + "<" + std::to_string(part.vector * static_cast<int>(element) / 4) + ">(" + name(part.tensor) + " + (" +
+             part_offset(part, r).text() + "), (const unsigned*)" + wide + ", " + ((low - place) * bytes).text() + ", " +
+             pool_.select(ok, (stop - place) * bytes, pool_.number(0)).text() + ", " + ne(lane, 0).text() + ", " + ne(lane, lanes - 1).text() + ");");
     });
 }
 

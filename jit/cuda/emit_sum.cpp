@@ -33,7 +33,8 @@ void Emitter::enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId re
     for (int r = 0; r < count; ++r) {
         const std::string n = std::to_string(r);
         moves += "mov.b32 " + sum + n + (zero ? ", 0; " : ", %" + n + "; ");
-        if (!zero) operands += (r ? ", \"" : " :: \"") + std::string(type_of(result) == "float" ? "f" : "r") + "\"(" + at(initial, pool_.number(r)) + ")";
+        if (!zero)
+            operands += (r ? ", \"" : " :: \"") + std::string(type_of(result) == "float" ? "f" : "r") + "\"(" + at(initial, pool_.number(r)) + ")";
     }
     line("asm volatile(\"" + moves + "\"" + operands + ");");
     sums_[carried.v] = sums_[result.v] = sum;

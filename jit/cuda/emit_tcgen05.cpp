@@ -170,8 +170,7 @@ void Emitter::wait_for_products() {
 // ---- tiles between tensor memory and registers ----
 
 /// Calls body(first register, address) for every run of columns that one statement moves.
-void Emitter::each_tensor_run(const TileLayout& l, const TensorLayout& place,
-                              const std::function<void(Ex r, const std::string& at)>& body) {
+void Emitter::each_tensor_run(const TileLayout& l, const TensorLayout& place, const std::function<void(Ex r, const std::string& at)>& body) {
     TEGULA_CHECK(l == tensor_memory_rows(place.shape, fn_.gpu->warps), "registers that tensor memory is not read into");
     const auto offset = [&](const TileLayout::Point& p) { return static_cast<int>(p[0] / kTensorLanes * place.shape[1] + p[1]); };
     std::string base = plus(tensor_memory_, place.column) + " + ((t >> 5 & 3) << 21)";  // a warp reads the 32 lanes of its number
@@ -182,8 +181,7 @@ void Emitter::each_tensor_run(const TileLayout& l, const TensorLayout& place,
     for (int r = 0; r < l.registers(); r += run) offsets.push_back(offset(l.point(r, 0, 0)));
     const std::string at = fresh("at");
     line("const unsigned " + at + " = " + base + ";");
-    each(static_cast<int>(offsets.size()),
-         [&](Ex i) { body(i * run, at + " + " + rename(offsets, i)); });
+    each(static_cast<int>(offsets.size()), [&](Ex i) { body(i * run, at + " + " + rename(offsets, i)); });
 }
 
 /// Registers of consecutive columns that one statement moves.

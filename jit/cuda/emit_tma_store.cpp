@@ -189,7 +189,8 @@ void Emitter::bulk_box(const BulkStore& s, int64_t row, int64_t column, int64_t 
         for (int64_t c = 0; c < s.boxes.columns; c += 16 / s.bytes) {
             std::string words;
             const int first = reg(c, 0);
-            for (int i = 0; i < 4; ++i) words += (i ? ", " : "") + (s.bytes == 2 ? pair(first + 2 * i) : packed(tile, f, pool_.number(first + i * per)));
+            for (int i = 0; i < 4; ++i)
+                words += (i ? ", " : "") + (s.bytes == 2 ? pair(first + 2 * i) : packed(tile, f, pool_.number(first + i * per)));
             line("*(uint4*)(" + bytes + place(c) + ") = make_uint4(" + words + ");");
         }
     } else if (s.bytes == 2) {

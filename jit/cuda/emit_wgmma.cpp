@@ -160,8 +160,7 @@ void Emitter::wgmma_fragments(WarpGroups& w) {
         }
     w.fragments = fresh("a");
     line("unsigned " + w.fragments + "[" + number(static_cast<int64_t>(starts.size())) + "];");
-    each(static_cast<int>(starts.size()),
-         [&](Ex r) { line(w.fragments + "[" + r + "] = " + fragment_word(w.a, rename(starts, r)) + ";"); });
+    each(static_cast<int>(starts.size()), [&](Ex r) { line(w.fragments + "[" + r + "] = " + fragment_word(w.a, rename(starts, r)) + ";"); });
 }
 
 /// Variables with the descriptors of the warp group's part of the operands.

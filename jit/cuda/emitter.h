@@ -15,6 +15,7 @@
 #include "jit/cuda/prelude.h"
 #include "jit/cuda/text.h"
 #include "lang/access_operands.h"
+#include "lang/axis.h"
 #include "lang/gpu/carried_load.h"
 #include "lang/gpu/conversion.h"
 #include "lang/gpu/overlapped_products.h"
@@ -22,7 +23,6 @@
 #include "lang/gpu/register_moves.h"
 #include "lang/gpu/scratch.h"
 #include "lang/gpu/split_loop.h"
-#include "lang/axis.h"
 #include "lang/instruction.h"
 #include "lang/ir.h"
 #include "lang/kernel/expr.h"
@@ -65,8 +65,8 @@ private:
     std::string type_of(ir::ValueId v);                   ///< C type of one element (pointers: unsigned long long, see bit_addressed)
     /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views: the same pointer).
     std::string name(ir::ValueId v);
-    std::string at(ir::ValueId v, Ex r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
-    Ex element_at(ir::ValueId v, Ex r);   ///< the same as an expression; integers of 32 and 64 bits and conditions with their type
+    std::string at(ir::ValueId v, Ex r);                  ///< "v12[r]", or the scalar; an expression for constants, to be read only
+    Ex element_at(ir::ValueId v, Ex r);                   ///< the same as an expression; integers of 32 and 64 bits and conditions with their type
     std::string zero(ir::ValueId v);                      ///< literal of the element with code 0
     void declare(ir::ValueId v);                          ///< "float v12[8];"; nothing after take_over
     std::string declaration(ir::ValueId v);               ///< of a value with registers of its own
@@ -116,7 +116,7 @@ private:
     std::string parameter(KernelParam::Kind kind, int param, int dim, const std::string& type,
                           const std::string& stem);  ///< its name; added on first use
     Ex layout_value(const LayoutExpr& e, ir::ValueId tensor, const std::vector<Ex>& coordinates);  ///< i64
-    Ex opaque(Ex integer);  ///< Prelude::opaque
+    Ex opaque(Ex integer);                                                                         ///< Prelude::opaque
     int magnitude(ir::ValueId v, int depth = 0);  ///< bits that hold every |value| of an i64 scalar; 64: unknown
     int magnitude_anew(const ir::Inst& def, int depth);
     int reach(ir::ValueId v, int depth = 0);  ///< bits that hold every positive value
@@ -195,8 +195,8 @@ private:
     Ex whole_periods(const PackedView& view, Ex thread, Ex& shift);
     std::string storage_bytes(ir::ValueId tensor);
     bool load_words(ir::InstId id);  ///< false: it is no such load
-    void load_all_words(const Part& part, const PackedView& view, const std::string& array,
-                        const std::function<Ex(const PackedView::Load&)>& offset, bool guarded);
+    void load_all_words(const Part& part, const PackedView& view, const std::string& array, const std::function<Ex(const PackedView::Load&)>& offset,
+                        bool guarded);
     void clear_outside(const Part& part, const PackedView& view, const std::string& array, Ex moved);
     std::vector<std::string> inside_masks(const Part& part, const PackedView& view, size_t number_of_axis, std::set<std::string>& solid);
     void move_masks(const PackedView& view, std::vector<std::string>& masks, const std::set<std::string>& solid, const std::string& by);
@@ -362,7 +362,7 @@ private:
     std::string pair_joining(ir::InstId id, const ReducePlan& plan);
     ReducePlan joined_pairs(ir::InstId id, const ReducePlan& plan, const std::string& function, const Joined& joined);
     std::string line_start(const Axis& lines, ir::ValueId to, Ex r);  ///< a variable: where the line of a result begins; ghosts: 0
-    Ex is_element(const TileLayout& l, int64_t axis, Ex r);            ///< no ghost along the axis, or of all
+    Ex is_element(const TileLayout& l, int64_t axis, Ex r);           ///< no ghost along the axis, or of all
     void reduce_chain(ir::InstId id);
     void reduce_tree(ir::InstId id);
     void arg_reduce_direct(ir::InstId id, const ReducePlan& plan);
@@ -396,8 +396,7 @@ private:
     BlockScales stage_scales(ir::InstId dot_scaled);  ///< all meet behind it where they go through scratch
     /// The given registers of the result: fma(sum[i], a_scale * b_scale, registers[i]), with the scales at element `k` of K. Sums are floats, or
     /// integers of instructions that multiply codes.
-    void add_scaled(ir::InstId dot_scaled, const BlockScales& scales, Ex k, const std::string& sum,
-                    const std::vector<int>& registers);
+    void add_scaled(ir::InstId dot_scaled, const BlockScales& scales, Ex k, const std::string& sum, const std::vector<int>& registers);
     bool takes_codes(Fmt instruction, ir::ValueId operand) const;  ///< as they are
 
     // ---- effects (emit_effect.cpp) ----
@@ -451,8 +450,7 @@ private:
     void tcgen05_product(ir::InstId id);
     void from_tensor_memory(ir::InstId id);
     void to_tensor_memory(ir::InstId id);
-    void each_tensor_run(const TileLayout& l, const TensorLayout& place,
-                         const std::function<void(Ex r, const std::string& at)>& body);
+    void each_tensor_run(const TileLayout& l, const TensorLayout& place, const std::function<void(Ex r, const std::string& at)>& body);
     static int tensor_run(const TileLayout& l);
     std::string tensor_move(const std::string& type, int run, bool load);
 

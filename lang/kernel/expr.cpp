@@ -14,7 +14,9 @@ namespace tegula::kernel {
 namespace {
 
 bool is_comparison(Op op) { return op >= Op::lt && op <= Op::ne; }
-bool commutes(Op op) { return op == Op::add || op == Op::mul || op == Op::bit_and || op == Op::bit_or || op == Op::bit_xor; }
+bool commutes(Op op) {
+    return op == Op::add || op == Op::mul || op == Op::bit_and || op == Op::bit_or || op == Op::bit_xor;
+}
 
 /// C's usual arithmetic conversions.
 Type common(Type a, Type b) {
@@ -27,7 +29,8 @@ Type common(Type a, Type b) {
 struct Pool::Nodes {
     struct Hash {
         size_t operator()(const Node* n) const {
-            size_t h = (static_cast<size_t>(n->op) << 8 | static_cast<size_t>(n->type)) ^ std::hash<std::string_view>()(n->text);
+            size_t h = (static_cast<size_t>(n->op) << 8 | static_cast<size_t>(n->type)) ^
+                       std::hash<std::string_view>()(n->text);
             const auto mix = [&](uint64_t v) { h = (h ^ v) * 0x9E3779B97F4A7C15u; };
             mix(static_cast<uint64_t>(n->value));
             mix(n->facts.bits ^ static_cast<uint64_t>(n->facts.most));
@@ -38,8 +41,8 @@ struct Pool::Nodes {
 
     struct Same {
         bool operator()(const Node* a, const Node* b) const {
-            return a->op == b->op && a->type == b->type && a->value == b->value && a->text == b->text && a->facts == b->facts &&
-                   std::ranges::equal(a->operands, b->operands);
+            return a->op == b->op && a->type == b->type && a->value == b->value && a->text == b->text &&
+                   a->facts == b->facts && std::ranges::equal(a->operands, b->operands);
         }
     };
     Arena arena;
@@ -71,7 +74,8 @@ const char* c_type(Type type) {
 int bits(Type type) { return type == Type::pred ? 1 : type == Type::i32 || type == Type::u32 ? 32 : 64; }
 bool is_signed(Type type) { return type == Type::i32 || type == Type::i64; }
 
-Ex Pool::intern(Op op, Type type, int64_t value, std::string_view text, std::span<const Ex> operands, const Facts& facts) {
+Ex Pool::intern(Op op, Type type, int64_t value, std::string_view text, std::span<const Ex> operands,
+                const Facts& facts) {
     std::vector<const Node*> nodes;
     for (const Ex& o : operands) {
         TEGULA_CHECK(o && o->pool == this, "operands are of one pool");
@@ -91,11 +95,17 @@ Ex Pool::constant(Type type, int64_t value) {
     return intern(Op::constant, type, v, {}, {}, facts_of(type, v));
 }
 
-Ex Pool::name(Type type, std::string_view name, const Facts& facts) { return intern(Op::text, type, 1, name, {}, within(type, facts)); }
+Ex Pool::name(Type type, std::string_view name, const Facts& facts) {
+    return intern(Op::text, type, 1, name, {}, within(type, facts));
+}
 
-Ex Pool::counter(std::string_view counter, int64_t count, Type type) { return count == 1 ? constant(type, 0) : name(type, counter, below(count)); }
+Ex Pool::counter(std::string_view counter, int64_t count, Type type) {
+    return count == 1 ? constant(type, 0) : name(type, counter, below(count));
+}
 
-Ex Pool::text(Type type, std::string_view text, bool is_operand) { return intern(Op::text, type, is_operand, text, {}, facts_of(type)); }
+Ex Pool::text(Type type, std::string_view text, bool is_operand) {
+    return intern(Op::text, type, is_operand, text, {}, facts_of(type));
+}
 
 Ex Pool::call(Type type, std::string_view function, std::initializer_list<Ex> operands, const Facts& facts) {
     return intern(Op::call, type, 0, function, std::span(operands.begin(), operands.size()), within(type, facts));
@@ -112,8 +122,10 @@ Ex Pool::unary(Op op, Type type, Ex a) {
     switch (op) {
         case Op::cast:
             if (a.type() == type) return a;
-            if (known && type != Type::other && a.type() != Type::other) return constant(type, type == Type::pred ? *known != 0 : *known);
-            return intern(op, type, 0, {}, operands, a.type() == Type::other ? facts_of(type) : converted(a->facts, type));
+            if (known && type != Type::other && a.type() != Type::other)
+                return constant(type, type == Type::pred ? *known != 0 : *known);
+            return intern(op, type, 0, {}, operands,
+                          a.type() == Type::other ? facts_of(type) : converted(a->facts, type));
         case Op::invert:
             if (known) return truth(!*known);
             if (a->op == Op::invert) return Ex(a->operands[0]);
@@ -121,7 +133,8 @@ Ex Pool::unary(Op op, Type type, Ex a) {
         default:
             if (known && a.type() != Type::other)
                 if (const auto v = computed(Op::sub, type, 0, *known)) return constant(type, *v);
-            return intern(op, type, 0, {}, operands, type == Type::other ? Facts{} : facts_of(Op::sub, type, facts_of(type, 0), a->facts));
+            return intern(op, type, 0, {}, operands,
+                          type == Type::other ? Facts{} : facts_of(Op::sub, type, facts_of(type, 0), a->facts));
     }
 }
 
@@ -135,7 +148,8 @@ Ex Pool::select(Ex condition, Ex yes, Ex no) {
 
 namespace {
 
-/// What `a op b` is without the operation, as far as one operand or the facts say; empty: it has to be computed. `of`: the type computed in.
+/// What `a op b` is without the operation, as far as one operand or the facts say; empty: it has to be computed. `of`:
+/// the type computed in.
 Ex simplified(Op op, Type of, const Facts& fa, Ex a, Ex b) {
     Pool& pool = *a->pool;
     const auto as = [&](Ex e) { return e.type() == of ? e : pool.unary(Op::cast, of, e); };
@@ -148,7 +162,8 @@ Ex simplified(Op op, Type of, const Facts& fa, Ex a, Ex b) {
         case Op::shl:
         case Op::shr:
             if (c == 0) return as(a);
-            if (op != Op::shl && op != Op::add && op != Op::shr && a == b) return op == Op::bit_or ? as(a) : pool.constant(of, 0);
+            if (op != Op::shl && op != Op::add && op != Op::shr && a == b)
+                return op == Op::bit_or ? as(a) : pool.constant(of, 0);
             break;
         case Op::mul:
             if (c == 1) return as(a);
@@ -193,7 +208,8 @@ Ex Pool::binary(Op op, Ex a, Ex b) {
         const Facts fa = converted(a->facts, of), fb = shift ? b->facts : converted(b->facts, of);
         const std::optional<int64_t> x = a.constant(), y = b.constant();
         if (x && y)
-            if (const auto v = computed(op, of, wrapped(of, *x), shift ? *y : wrapped(of, *y))) return constant(result, *v);
+            if (const auto v = computed(op, of, wrapped(of, *x), shift ? *y : wrapped(of, *y)))
+                return constant(result, *v);
         if (is_comparison(op)) {
             if (const auto known = decided(op, of, fa, fb)) return truth(*known);
         } else {
@@ -217,12 +233,15 @@ Ex Pool::binary(Op op, Ex a, Ex b) {
 namespace {
 
 Ex made(Op op, Ex a, Ex b) { return a->pool->binary(op, a, b); }
-Ex made(Op op, Ex a, int64_t b) { return a->pool->binary(op, a, a->pool->constant(a.type() == Type::pred || a.type() == Type::other ? Type::i32 : a.type(), b)); }
+Ex made(Op op, Ex a, int64_t b) {
+    return a->pool->binary(
+        op, a, a->pool->constant(a.type() == Type::pred || a.type() == Type::other ? Type::i32 : a.type(), b));
+}
 
 }  // namespace
 
-#define TEGULA_OPERATOR(symbol, op)                                    \
-    Ex operator symbol(Ex a, Ex b) { return made(Op::op, a, b); }      \
+#define TEGULA_OPERATOR(symbol, op)                               \
+    Ex operator symbol(Ex a, Ex b) { return made(Op::op, a, b); } \
     Ex operator symbol(Ex a, int64_t b) { return made(Op::op, a, b); }
 TEGULA_OPERATOR(+, add)
 TEGULA_OPERATOR(-, sub)
@@ -233,8 +252,8 @@ TEGULA_OPERATOR(&, bit_and)
 TEGULA_OPERATOR(|, bit_or)
 TEGULA_OPERATOR(^, bit_xor)
 #undef TEGULA_OPERATOR
-#define TEGULA_COMPARISON(op)                                \
-    Ex op(Ex a, Ex b) { return made(Op::op, a, b); }         \
+#define TEGULA_COMPARISON(op)                        \
+    Ex op(Ex a, Ex b) { return made(Op::op, a, b); } \
     Ex op(Ex a, int64_t b) { return made(Op::op, a, b); }
 TEGULA_COMPARISON(lt)
 TEGULA_COMPARISON(le)

@@ -1,6 +1,7 @@
-// Pure expressions of what one thread of a GPU computes: integers, conditions and pointers of emitted kernels. Nodes are interned: equal expressions
-// of one pool are one node. They are simplified as they are made: constants fold, and what known bits and bounds decide is decided. No rule changes a
-// value, and none moves a mask in front of a shift (see Prelude::opaque).
+// Pure expressions of what one thread of a GPU computes: integers, conditions and pointers of emitted kernels. Nodes
+// are interned: equal expressions of one pool are one node. They are simplified as they are made: constants fold, and
+// what known bits and bounds decide is decided. No rule changes a value, and none moves a mask in front of a shift (see
+// Prelude::opaque).
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -20,22 +21,39 @@ bool is_signed(Type type);
 
 enum class Op : uint8_t {
     constant,
-    text,    ///< a name, or an expression that was made as text
-    call,    ///< NAME(operands)
-    index,   ///< operand 0 [operand 1]
-    cast,    ///< to the node's type
+    text,   ///< a name, or an expression that was made as text
+    call,   ///< NAME(operands)
+    index,  ///< operand 0 [operand 1]
+    cast,   ///< to the node's type
     negate,
     invert,  ///< of a condition
     select,  ///< operand 0 ? operand 1 : operand 2
-    add, sub, mul, div, rem, shl, shr, bit_and, bit_or, bit_xor, lt, le, gt, ge, eq, ne, both, either,
+    add,
+    sub,
+    mul,
+    div,
+    rem,
+    shl,
+    shr,
+    bit_and,
+    bit_or,
+    bit_xor,
+    lt,
+    le,
+    gt,
+    ge,
+    eq,
+    ne,
+    both,
+    either,
 };
 
 class Pool;
 
 /// What is known of a number, read as a signed 64-bit value (u64: by its bits).
 struct Facts {
-    uint64_t bits = ~uint64_t{0};                ///< those that may be set
-    int64_t least = INT64_MIN, most = INT64_MAX; ///< of u64 as long as bit 63 is known to be clear
+    uint64_t bits = ~uint64_t{0};                 ///< those that may be set
+    int64_t least = INT64_MIN, most = INT64_MAX;  ///< of u64 as long as bit 63 is known to be clear
     bool never_negative() const { return least >= 0; }
     friend bool operator==(const Facts&, const Facts&) = default;
 };
@@ -63,7 +81,9 @@ public:
     const Node* node() const { return node_; }
     Type type() const { return node_->type; }
     /// The value, if it is a constant (conditions: 0 or 1).
-    std::optional<int64_t> constant() const { return node_->op == Op::constant ? std::optional(node_->value) : std::nullopt; }
+    std::optional<int64_t> constant() const {
+        return node_->op == Op::constant ? std::optional(node_->value) : std::nullopt;
+    }
     bool is(int64_t value) const { return node_->op == Op::constant && node_->value == value; }
     bool is_true() const { return type() == Type::pred && is(1); }
     bool is_false() const { return type() == Type::pred && is(0); }
@@ -108,8 +128,8 @@ private:
     std::unique_ptr<Nodes> nodes_;
 };
 
-// Operators as in C: of numbers of two types the result has the wider one, of two of one width the unsigned one; a shift has its first operand's.
-// A C++ number is a constant of the other operand's type.
+// Operators as in C: of numbers of two types the result has the wider one, of two of one width the unsigned one; a
+// shift has its first operand's. A C++ number is a constant of the other operand's type.
 Ex operator+(Ex a, Ex b);
 Ex operator-(Ex a, Ex b);
 Ex operator*(Ex a, Ex b);
@@ -132,7 +152,8 @@ Ex operator>>(Ex a, int64_t b);
 Ex operator&(Ex a, int64_t b);
 Ex operator|(Ex a, int64_t b);
 Ex operator^(Ex a, int64_t b);
-// Comparisons and the joining of conditions have names: `==` of handles tells whether they are one node, and && would not evaluate both.
+// Comparisons and the joining of conditions have names: `==` of handles tells whether they are one node, and && would
+// not evaluate both.
 Ex lt(Ex a, Ex b);
 Ex le(Ex a, Ex b);
 Ex gt(Ex a, Ex b);

@@ -1,5 +1,5 @@
-// Expressions as C text. Parentheses stand where C needs them, and where compilers and readers ask for them: sums that are shifted or masked, masks
-// within other bit operations, && within ||.
+// Expressions as C text. Parentheses stand where C needs them, and where compilers and readers ask for them: sums that
+// are shifted or masked, masks within other bit operations, && within ||.
 #include <algorithm>
 
 #include "lang/kernel/expr.h"
@@ -13,7 +13,8 @@ struct Spelling {
     int strength;  ///< C's precedence: larger binds tighter
 };
 
-constexpr int kPrimary = 16, kUnary = 14, kProduct = 13, kSum = 12, kShift = 11, kAnd = 8, kXor = 7, kOr = 6, kConditional = 3, kComma = 1;
+constexpr int kPrimary = 16, kUnary = 14, kProduct = 13, kSum = 12, kShift = 11, kAnd = 8, kXor = 7, kOr = 6,
+              kConditional = 3, kComma = 1;
 
 Spelling spelling(Op op) {
     switch (op) {
@@ -130,7 +131,8 @@ public:
             case Op::negate:
             case Op::invert:
                 out_ += n.op == Op::negate ? '-' : '!';
-                operand(*n.operands[0], n.operands[0]->op == Op::negate || is_negative(*n.operands[0]) ? kPrimary : kUnary);
+                operand(*n.operands[0],
+                        n.operands[0]->op == Op::negate || is_negative(*n.operands[0]) ? kPrimary : kUnary);
                 break;
             case Op::select:
                 operand(*n.operands[0], kConditional + 1);
@@ -156,7 +158,9 @@ private:
     static int needed(Op op, const Node& side, bool right) {
         const int own = spelling(op).strength, its = strength(side);
         if (side.op == op && !right) return own;
-        if (side.op == op && (op == Op::bit_and || op == Op::bit_or || op == Op::bit_xor || op == Op::both || op == Op::either)) return own;
+        if (side.op == op &&
+            (op == Op::bit_and || op == Op::bit_or || op == Op::bit_xor || op == Op::both || op == Op::either))
+            return own;
         const bool sum = its == kSum;
         if ((own == kShift || own == kAnd || own == kXor || own == kOr) && sum) return kPrimary;
         if ((own == kXor || own == kOr) && its >= kOr && its <= kAnd) return kPrimary;
@@ -165,8 +169,10 @@ private:
     }
     /// The text of a constant beside an operand that gives the operation its type: an int means the same there.
     static std::string beside(const Node& constant, int64_t value, const Node& other) {
-        const bool typed = other.op != Op::constant && other.type != Type::other && std::max(other.type, constant.type) == other.type;
-        const bool is_int = value <= INT32_MAX && value >= (is_signed(constant.type) && is_signed(other.type) ? -INT32_MAX : 0);
+        const bool typed =
+            other.op != Op::constant && other.type != Type::other && std::max(other.type, constant.type) == other.type;
+        const bool is_int =
+            value <= INT32_MAX && value >= (is_signed(constant.type) && is_signed(other.type) ? -INT32_MAX : 0);
         return constant_text(typed && is_int ? Type::i32 : constant.type, value);
     }
     void binary(const Node& n) {

@@ -1,4 +1,5 @@
-// Known bits and bounds (facts.h). A fact of u64 with bit 63 perhaps set says nothing of bounds: they are read as signed numbers.
+// Known bits and bounds (facts.h). A fact of u64 with bit 63 perhaps set says nothing of bounds: they are read as
+// signed numbers.
 #include "lang/kernel/facts.h"
 
 #include <algorithm>
@@ -25,7 +26,8 @@ Facts agreed(Facts f) {
     return f;
 }
 
-/// The facts of exact bounds, or of the type where they leave it: C's signed overflow is undefined, unsigned numbers wrap.
+/// The facts of exact bounds, or of the type where they leave it: C's signed overflow is undefined, unsigned numbers
+/// wrap.
 Facts bounded(Type type, Wide least, Wide most) {
     const Facts all = facts_of(type);
     if (least < all.least || most > all.most) return all;
@@ -41,7 +43,8 @@ Facts aligned(Facts f, int zeros) {
 int low_zeros(const Facts& f) { return std::countr_zero(f.bits); }
 
 Facts product(Type type, const Facts& a, const Facts& b) {
-    const Wide ends[] = {Wide{a.least} * b.least, Wide{a.least} * b.most, Wide{a.most} * b.least, Wide{a.most} * b.most};
+    const Wide ends[] = {Wide{a.least} * b.least, Wide{a.least} * b.most, Wide{a.most} * b.least,
+                         Wide{a.most} * b.most};
     const auto [least, most] = std::minmax_element(std::begin(ends), std::end(ends));
     return aligned(bounded(type, *least, *most), std::min(64, low_zeros(a) + low_zeros(b)));
 }
@@ -110,7 +113,8 @@ Facts facts_of(Op op, Type of, const Facts& a, const Facts& b) {
             return aligned(out, std::min(low_zeros(a), low_zeros(b)));
         }
         case Op::sub:
-            return aligned(bounded(of, Wide{a.least} - b.most, Wide{a.most} - b.least), std::min(low_zeros(a), low_zeros(b)));
+            return aligned(bounded(of, Wide{a.least} - b.most, Wide{a.most} - b.least),
+                           std::min(low_zeros(a), low_zeros(b)));
         case Op::mul:
             return product(of, a, b);
         case Op::div:
@@ -132,7 +136,9 @@ Facts facts_of(Op op, Type of, const Facts& a, const Facts& b) {
     }
 }
 
-Facts joined(const Facts& a, const Facts& b) { return {a.bits | b.bits, std::min(a.least, b.least), std::max(a.most, b.most)}; }
+Facts joined(const Facts& a, const Facts& b) {
+    return {a.bits | b.bits, std::min(a.least, b.least), std::max(a.most, b.most)};
+}
 
 std::optional<bool> decided(Op op, Type of, const Facts& a, const Facts& b) {
     if (of == Type::other || (of == Type::u64 && !(a.never_negative() && b.never_negative()))) return std::nullopt;
@@ -172,7 +178,8 @@ int64_t wrapped(Type type, int64_t value) {
 
 std::optional<int64_t> computed(Op op, Type of, int64_t a, int64_t b) {
     const uint64_t x = unsigned_of(a), y = unsigned_of(b);
-    const bool plain = is_signed(of) || of == Type::u32;  // signed comparisons and quotients of the 64-bit values are those of the type
+    const bool plain = is_signed(of) ||
+                       of == Type::u32;  // signed comparisons and quotients of the 64-bit values are those of the type
     const auto number = [&](uint64_t v) { return std::optional(wrapped(of, static_cast<int64_t>(v))); };
     switch (op) {
         case Op::add:
