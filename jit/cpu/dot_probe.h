@@ -7,7 +7,7 @@ namespace tegula::cpu {
 /// appears? Tried on some thousand sums, in microseconds. False on a processor without the instruction.
 bool dot_bf16_is_two_fmas();
 
-/// Does it take less time than two fmas? It does on AMD Zen; on Intel's Emerald Rapids it takes twice as much (docs/cpu.md). Measured in some 20 us.
+/// Does it take less time than two fmas? It does on AMD Zen; on Intel's Emerald Rapids it takes twice as much (docs/internals/cpu.md). Measured in some 20 us.
 bool dot_bf16_is_quick();
 
 /// Asks Linux to let this process use tiles of AMX, whose 8 KiB it then keeps for each thread that does.

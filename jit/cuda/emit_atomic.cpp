@@ -32,7 +32,7 @@ struct Word {
 };
 
 /// The loop of a swap, of `next` from the old element `a`, until nobody has changed the word in between. Whole warps go round until their last thread
-/// is done: from a loop that threads leave one by one, ptxas lets a warp go on in parts (docs/gpu.md). What is done stays as it was.
+/// is done: from a loop that threads leave one by one, ptxas lets a warp go on in parts (docs/internals/gpu.md). What is done stays as it was.
 std::string swap_loop(const std::string& seen_type, const std::string& a, const std::string& desired, const std::string& suffix, bool expected) {
     std::string out =
         "#pragma unroll 1\n    while (__any_sync(0xffffffffu, on)) {\n        const " + seen_type + " old = seen;\n        a = " + a + ";\n";

@@ -52,7 +52,7 @@ int64_t Emitter::emulation(const ir::Inst& inst) const {
 }
 
 /// Do threads of a warp go different ways for long in it: paths of single elements? ptxas 13.0 has taken a warp behind such for one that has come
-/// together again where it has not (docs/gpu.md). So such a warp is told to, there and in front of what it does together.
+/// together again where it has not (docs/internals/gpu.md). So such a warp is told to, there and in front of what it does together.
 bool Emitter::parts(ir::InstId id) const {
     const ir::Inst& inst = fn_.inst(id);
     switch (inst.op) {

@@ -2,7 +2,8 @@
 """README.md line by line, as a newcomer takes it: readme.py TEGULA ROOT [CXX INCLUDE LIBRARY]
 
 The kernel of "A taste" becomes the file that the text names, the commands behind it run in its folder, and with a compiler the C++ under "Embedding" is
-built and run there; what needs a GPU is compiled only. Links of README.md and docs/*.md lead to files below ROOT, an installed prefix's too.
+built and run there; what needs a GPU is compiled only. Links of README.md and of all documents lead to files below ROOT, an installed prefix's too,
+and to headings that are there.
 """
 import os
 import pathlib
@@ -24,11 +25,24 @@ def run(command, folder, what, **more):
         problems.append(f"{what}: exit code {done.returncode}\n{done.stdout}{done.stderr}")
 
 
+def anchors(path):
+    """What links to a document may name: its headings as GitHub spells them, and ids."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+    headings = [re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in re.findall(r"^#+ (.+)$", text, re.M)]
+    return {*headings, *re.findall(r'<a id="([^"]+)"', text)}
+
+
 def check_links(path):
-    text = re.sub(r"```.*?```|`[^`\n]*`", "", path.read_text(encoding="utf-8"), flags=re.S)
-    for target in re.findall(r"\]\(([^)#\s]+)(?:#[^)]*)?\)", text):
-        if not re.match(r"[a-z]+:", target) and not (path.parent / target).exists():
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.S | re.M)
+    text = re.sub(r"`[^`\n]*`", "", text)
+    for target, anchor in re.findall(r"\]\(([^)#\s]*)(?:#([^)]*))?\)", text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        file = path.parent / target if target else path
+        if not file.exists():
             problems.append(f"{path.relative_to(root)}: `{target}` is not there")
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file):
+            problems.append(f"{path.relative_to(root)}: `{target}` has no heading `#{anchor}`")
 
 
 def cpp(text, folder, declarations, arguments, what):
@@ -41,7 +55,7 @@ def cpp(text, folder, declarations, arguments, what):
 
 
 def main():
-    for path in [root / "README.md", *sorted((root / "docs").glob("*.md"))]:
+    for path in [root / "README.md", *sorted((root / "docs").rglob("*.md"))]:
         check_links(path)
     found = list(blocks(root / "README.md"))
     with tempfile.TemporaryDirectory() as name:
