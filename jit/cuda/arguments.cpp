@@ -9,7 +9,7 @@ namespace tegula::cuda {
 
 namespace {
 
-// Limits of tensor maps: boxes begin at 32-bit signed coordinates, which tma_coordinate (prelude_tensor.cpp) holds below kMapExtent; strides are
+// Limits of tensor maps: boxes begin at 32-bit signed coordinates, which tma_coordinate (device/tma.cuh) holds below kMapExtent; strides are
 // those of cuTensorMapEncodeTiled (CUDA driver API).
 constexpr int64_t kMapExtent = 0x7fff0000;
 constexpr uint64_t kMapStride = uint64_t{1} << 40;

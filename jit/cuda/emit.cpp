@@ -104,7 +104,12 @@ bool counts_masked(const ir::Function& fn, ir::ValueId v) {
 KernelText emit(const ir::Function& fn, const SourceMap* sources) { return Emitter(fn, sources).run(); }
 
 Emitter::Emitter(const ir::Function& fn, const SourceMap* sources)
-    : fn_(fn), sources_(sources), thread_(pool_.counter("t", kMostThreads)), overlapped_(fn), uses_(fn) {
+    : fn_(fn),
+      sources_(sources),
+      thread_(pool_.counter("t", kMostThreads)),
+      prelude_(fn.gpu ? fn.gpu->arch->number : 0),
+      overlapped_(fn),
+      uses_(fn) {
     TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are emitted");
     names_.resize(fn.value_count());
     aliased_.resize(fn.value_count());
@@ -190,7 +195,7 @@ int64_t Emitter::take_shared(const char* use, std::string of, int64_t bytes, int
 namespace {
 
 // The two bounds exclude each other; NVRTC before 12.4 knows the first one only.
-constexpr const char* kRegisterBound = R"(#if !defined(__CUDACC__) || __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1204
+constexpr const char* kRegisterBound = R"(#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1204
 #define TEGULA_BOUNDS(threads, registers) __launch_bounds__(threads, 1)
 #else
 #define TEGULA_BOUNDS(threads, registers) __maxnreg__(registers)

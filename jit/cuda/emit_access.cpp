@@ -1,6 +1,6 @@
 // The instructions of loads and stores of tensors as device functions: wide ones, ones under a condition, and ones of the first bytes of a vector.
 // They are inline assembly because compilers take wide accesses apart and do not always find them again, and because a condition inside an
-// instruction is no branch: a kernel without branches compiles in half the time. The other branch of each text is for a CPU.
+// instruction is no branch: a kernel without branches compiles in half the time.
 #include <algorithm>
 
 #include "jit/cuda/emit_access.h"
@@ -18,23 +18,15 @@ std::string filled(std::string text, const Words& words) {
 }
 
 // PRED is "@p " in the functions with a condition, SETP computes p.
-constexpr const char* kLoad = R"(#ifdef __CUDACC__
-__device__ __forceinline__ TYPE $(const void* fromPARAMETERS) {
+constexpr const char* kLoad = R"(__device__ __forceinline__ TYPE $(const void* fromPARAMETERS) {
     HOLDER;
     asm volatile("{SETP PREDld.globalCACHING.KIND REGISTERS, [%COUNT]POLICY;}" : OUTPUTS : "l"(from)INPUT : "memory");
     return (TYPE)v;
 }
-#else
-inline TYPE $(const void* fromPARAMETERS) { return ELSE*(const TYPE*)fromOTHER; }
-#endif
 )";
-constexpr const char* kStore = R"(#ifdef __CUDACC__
-__device__ __forceinline__ void $(void* to, TYPE vPARAMETERS) {
+constexpr const char* kStore = R"(__device__ __forceinline__ void $(void* to, TYPE vPARAMETERS) {
     asm volatile("{SETP PREDst.globalCACHING.KIND [%COUNT], REGISTERSPOLICY;}" : : INPUTS, "l"(to)INPUT : "memory");
 }
-#else
-inline void $(void* to, TYPE vPARAMETERS) { ELSE*(TYPE*)to = v; }
-#endif
 )";
 
 /// How assembly sees a C type.
@@ -90,8 +82,6 @@ std::string access_text(const std::string& type, bool load, bool conditional, co
     w.emplace_back("INPUT", (conditional ? ", \"r\"((int)inside)" : "") + caching.input());
     w.emplace_back("CACHING", caching.suffix);
     w.emplace_back("POLICY", caching.operand(words + 1 + conditional));
-    w.emplace_back("ELSE", !conditional ? "" : load ? "inside ? " : "if (inside) ");
-    w.emplace_back("OTHER", conditional ? " : other" : "");
     w.emplace_back("TYPE", type);
     return filled(load ? kLoad : kStore, w);
 }
@@ -105,7 +95,6 @@ std::string stem_of(const std::string& type, bool load, bool conditional) {
 }
 
 constexpr const char* kLoadFirst = R"(// The first bytes of an aligned vector, zeros behind them; bytes beyond are not touched.
-#ifdef __CUDACC__
 __device__ __forceinline__ TYPE $(const void* from, int bytes) {
     TYPE v;
     asm volatile("{.reg .pred all, p8, p4, p2, p1; .reg .b32 n, a, b, c, d; .reg .b64 at;\n"
@@ -113,28 +102,13 @@ __device__ __forceinline__ TYPE $(const void* from, int bytes) {
                  : OUTPUTS : "l"(from), "r"(bytes)INPUT : "memory");
     return v;
 }
-#else
-inline TYPE $(const void* from, int bytes) {
-    TYPE v = {};
-    #pragma unroll
-    for (int i = 0; i < bytes && i < (int)sizeof(v); ++i) ((unsigned char*)&v)[i] = ((const unsigned char*)from)[i];
-    return v;
-}
-#endif
 )";
 constexpr const char* kStoreFirst = R"(// The first bytes of an aligned vector; bytes beyond are not touched.
-#ifdef __CUDACC__
 __device__ __forceinline__ void $(void* to, TYPE v, int bytes) {
     asm volatile("{.reg .pred all, p8, p4, p2, p1; .reg .b32 n, a, b, c; .reg .b64 at;\n"
                  ASSEMBLY
                  : : INPUTS, "l"(to), "r"(bytes)INPUT : "memory");
 }
-#else
-inline void $(void* to, TYPE v, int bytes) {
-    #pragma unroll
-    for (int i = 0; i < bytes && i < (int)sizeof(v); ++i) ((unsigned char*)to)[i] = ((const unsigned char*)&v)[i];
-}
-#endif
 )";
 
 class Assembly {

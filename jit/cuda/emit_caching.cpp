@@ -44,7 +44,8 @@ CachingText Emitter::plain_caching(ir::InstId access) {
         out.policy = policy(form.second);
     }
     out.stem = out.suffix;
-    std::replace_if(out.stem.begin(), out.stem.end(), [](char c) { return c == '.' || c == ':'; }, '_');
+    std::replace_if(
+        out.stem.begin(), out.stem.end(), [](char c) { return c == '.' || c == ':'; }, '_');
     if (!out.policy.empty()) out.stem += std::string("_") + word(form.second);
     return out;
 }
@@ -56,31 +57,36 @@ std::string Emitter::copy_function(ir::InstId put) {
 
 std::string Emitter::bulk_function(ir::InstId access, Bulk kind, size_t rank) {
     const CachingForm form = caching_form(fn_, access);
-    const bool store = kind == Bulk::store, several = kind == Bulk::multicast;
-    const std::string plain = store ? "tma_store" : several ? "tma_multicast" : "tma_load";
-    if (form.second == Evict::open) return plain;
-    const int first = several ? 5 : 4;  // operand number of the first coordinate
-    std::string parameters, coordinates, operands;
+    const bool store = kind == Bulk::store, several = kind == Bulk::multicast, hinted = form.second != Evict::open;
+    // Operands: what every copy has, the mask of a multicast, the policy, and the coordinates.
+    int operand = 3;
+    const std::string mask = several ? ", %" + number(operand++) : "", policy_operand = hinted ? ", %" + number(operand++) : "";
+    std::string parameters, coordinates, operands = several ? ", \"h\"(mask)" : "";
+    if (hinted) operands += ", \"l\"(" + policy(form.second) + ")";
     for (size_t i = 0; i < rank; ++i) {
         const std::string x = "x" + number(static_cast<int64_t>(i));
         parameters += ", int " + x;
-        coordinates += (i ? ", %" : "%") + number(first + static_cast<int64_t>(i));
+        coordinates += (i ? ", %" : "%") + number(operand++);
         operands += ", \"r\"(" + x + ")";
     }
-    const std::string dims = number(static_cast<int64_t>(rank)) + "d", hint = policy(form.second), name = plain + "_" + word(form.second);
+    const std::string plain = store ? "tma_store" : several ? "tma_multicast" : "tma_load", dims = number(static_cast<int64_t>(rank)) + "d";
+    const std::string hint = hinted ? kHint : "";
     std::string text = "__device__ __forceinline__ void $(";
     if (store) {
         text += "int lane, const TensorMap* map, unsigned from" + parameters +
                 ") {\n    asm volatile(\n        \"{\\n.reg .pred other;\\nsetp.ne.b32 other, %0, 0;\\n@!other cp.async.bulk.tensor." + dims +
-                ".global.shared::cta.bulk_group" + kHint + " [%1, {" + coordinates +
-                "}], [%2], %3;\\n\"\n        \"@!other cp.async.bulk.commit_group;\\n}\" ::\"r\"(lane), \"l\"(map), \"r\"(from), \"l\"(" + hint + ")";
+                ".global.shared::cta.bulk_group" + hint + " [%1, {" + coordinates + "}], [%2]" + policy_operand +
+                ";\\n\"\n        \"@!other cp.async.bulk.commit_group;\\n}\" ::\"r\"(lane), \"l\"(map), \"r\"(from)";
     } else {
         text += std::string(several ? "unsigned short mask, " : "") + "unsigned to, const TensorMap* map, unsigned barrier" + parameters +
                 ") {\n    asm volatile(\"cp.async.bulk.tensor." + dims + ".shared::cluster.global.mbarrier::complete_tx::bytes" +
-                (several ? ".multicast::cluster" : "") + kHint + " [%0], [%1, {" + coordinates + "}], [%2], %3" + (several ? ", %4" : "") +
-                ";\" ::\"r\"(to), \"l\"(map), \"r\"(barrier)" + (several ? ", \"h\"(mask)" : "") + ", \"l\"(" + hint + ")";
+                (several ? ".multicast::cluster" : "") + hint + " [%0], [%1, {" + coordinates + "}], [%2]" + mask + policy_operand +
+                ";\" ::\"r\"(to), \"l\"(map), \"r\"(barrier)";
     }
-    return support(name + " " + dims, name, text + operands + "\n                 : \"memory\");\n}\n");
+    text += operands + "\n                 : \"memory\");\n}\n";
+    if (hinted) return support(plain + "_" + word(form.second) + " " + dims, plain + "_" + word(form.second), text);
+    prelude_.define(plain + " " + dims, replaced(text, "$", plain));
+    return plain;
 }
 
 }  // namespace tegula::cuda

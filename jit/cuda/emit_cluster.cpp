@@ -36,7 +36,7 @@ std::string Emitter::clusters_along(int axis) {
 /// Everything that depends on which programs share the ring.
 void Emitter::share_ring(Ring& r) {
     prelude_.need("cluster");
-    prelude_.need("multicast");
+    prelude_.need("tma");
     const GpuForm& gpu = *fn_.gpu;
     unsigned mask = 1;
     std::string part, own, peer, lane = "(t & 31)";

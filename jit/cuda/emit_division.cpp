@@ -1,5 +1,5 @@
 // Tiles over a number that all registers of a thread share: multiplied by its reciprocal and corrected once, where divisor and dividends are moderate
-// (prelude_text.cpp, kSharedDivision), else divided the general way. What tells is scalar where the program's shape bounds its dividends, and a test
+// (device/shared_division.cuh), else divided the general way. What tells is scalar where the program's shape bounds its dividends, and a test
 // of all elements where it does not.
 #include <algorithm>
 

@@ -8,18 +8,17 @@ using ir::ReduceKind;
 
 namespace {
 
-constexpr const char* kJoin = R"(#if defined(__CUDACC__) && __CUDA_ARCH__ >= 800
-__device__ __forceinline__ unsigned $(unsigned a, unsigned b) {
+constexpr const char* kJoin = R"(__device__ __forceinline__ unsigned $(unsigned a, unsigned b) {
     unsigned two;
     asm("INSTRUCTION.FORMATx2 %0, %1, %2;" : "=r"(two) : "r"(a), "r"(b));
     return two;
 }
-#else
-__device__ __forceinline__ unsigned $(unsigned a, unsigned b) {
+)";
+/// As architectures before sm_80 have to.
+constexpr const char* kJoinDecoded = R"(__device__ __forceinline__ unsigned $(unsigned a, unsigned b) {
     return encode_two_FORMAT(FUNCTION(decode_FORMAT(low_short(a)), decode_FORMAT(low_short(b))),
                              FUNCTION(decode_FORMAT(high_short(a)), decode_FORMAT(high_short(b))));
 }
-#endif
 )";
 
 /// How both the prelude and PTX order floats.
@@ -54,7 +53,7 @@ std::string Emitter::pair_joining(ir::InstId id, const ReducePlan& plan) {
         const std::string name = order.function + std::string(bf16 ? "_two_bf16" : "_two_f16");
         return support(
             name, name,
-            replaced(replaced(replaced(kJoin, "INSTRUCTION", order.instruction), "FORMAT", bf16 ? "bf16" : "f16"), "FUNCTION", order.function));
+            replaced(replaced(replaced(prelude_.arch() >= 80 ? kJoin : kJoinDecoded, "INSTRUCTION", order.instruction), "FORMAT", bf16 ? "bf16" : "f16"), "FUNCTION", order.function));
     }
     return {};
 }

@@ -9,13 +9,8 @@ namespace tegula::cuda {
 namespace {
 
 constexpr const char* kFunnel = R"(// 32 of 64 bits, from bit `by` of the lower word on, or `by` bits before the upper one; by < 32.
-#ifdef __CUDACC__
 __device__ __forceinline__ unsigned $_down(unsigned low, unsigned high, int by) { return __funnelshift_r(low, high, by); }
 __device__ __forceinline__ unsigned $_up(unsigned low, unsigned high, int by) { return __funnelshift_l(low, high, by); }
-#else
-inline unsigned $_down(unsigned low, unsigned high, int by) { return (unsigned)(((unsigned long long)high << 32 | low) >> by); }
-inline unsigned $_up(unsigned low, unsigned high, int by) { return (unsigned)(((unsigned long long)high << 32 | low) << by >> 32); }
-#endif
 )";
 
 constexpr const char* kRead = R"(// The words that hold a vector; `from` is aligned.

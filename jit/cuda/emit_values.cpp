@@ -50,19 +50,15 @@ void Emitter::cuda_iota(ir::InstId id) {
 
 /// Two integers of at most 8 bits as f16: 1024 + x has x in its low bits, and what was added is taken off exactly. Conversions run at an eighth of
 /// the rate of these instructions and take a register each.
-std::string Emitter::two_halves(const Format& half, const Format& from) {
+std::string Emitter::two_halves(const Format& from) {
     const std::string added = from.is_signed ? "0x64806480u" : "0x64006400u";
-    const auto single = [&](const std::string& v) { return prelude_.cast(half, from, v, Round::rne, Overflow::automatic); };
     return support("two halves " + added, "two_halves",
-                   "#ifdef __CUDACC__\n__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n"
+                   "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n"
                    "    const unsigned short both = low | high << 8;\n    unsigned two = __byte_perm(both, 0, 0x4140) ^ " +
                        added +
                        ";\n"
                        "    asm(\"sub.rn.f16x2 %0, %0, %1;\" : \"+r\"(two) : \"r\"(" +
-                       added +
-                       "));\n    return two;\n}\n#else\n"
-                       "inline unsigned $(int low, int high) { return " +
-                       single("low") + " | (unsigned)" + single("high") + " << 16; }\n#endif\n");
+                       added + "));\n    return two;\n}\n");
 }
 
 /// Two 8-bit floats as f16 or bf16, by the machine's conversion; empty: not these, or not where it is.
@@ -73,8 +69,6 @@ std::string Emitter::fp8_function(const ir::Inst& cast) {
     if ((!brains && to.elem != Fmt::f16) || (!whole && from.elem != Fmt::f8e4m3) || fn_.gpu->arch->number < 89) return {};
     if (is_scalar(v) || registers(v) % 2 || !keeps_infinities(cast)) return {};
     const Format &half = fn_.elem(v), &fp8 = fn_.elem(fn_.operands(cast)[0]);
-    const auto single = [&](const std::string& x) { return prelude_.cast(half, fp8, x, Round::rne, Overflow::automatic); };
-    const std::string high = single("high"), low = single("low");
     std::string body = "    unsigned two;\n    const unsigned short both = low | high << 8;\n    asm(\"cvt.rn.f16x2." +
                        std::string(whole ? "e5m2x2" : "e4m3x2") + " %0, %1;\" : \"=r\"(two) : \"h\"(both));\n";
     if (brains)
@@ -82,9 +76,7 @@ std::string Emitter::fp8_function(const ir::Inst& cast) {
             "    asm(\"{.reg .b16 l, h; .reg .f32 x, y; mov.b32 {l, h}, %0; cvt.f32.f16 x, l; cvt.f32.f16 y, h; \"\n"
             "        \"cvt.rn.bf16x2.f32 %0, y, x;}\" : \"+r\"(two));\n";
     return support("two of " + fp8.name + " as " + half.name, "two_fp8",
-                   "#ifdef __CUDACC__\n__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n" + body +
-                       "    return two;\n}\n#else\ninline unsigned $(unsigned char low, unsigned char high) { return " + low + " | (unsigned)" +
-                       high + " << 16; }\n#endif\n");
+                   "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n" + body + "    return two;\n}\n");
 }
 
 /// Two registers by one instruction: the pair is what fragments and wide stores want again. `function` makes a pair of two elements.
@@ -163,7 +155,7 @@ void Emitter::cuda_cast(ir::InstId id) {
     }
     if (const std::string two = fp8_function(inst); !two.empty()) return cast_pairs(v, in[0], two);
     const bool pairs = !is_scalar(v) && registers(v) % 2 == 0, f16 = fn_.type(v).elem == Fmt::f16;
-    if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(to, from));
+    if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(v, in[0], two_halves(from));
     if (pairs && fn_.type(v).elem == Fmt::f32 && fn_.type(in[0]).elem == Fmt::bf16 && keeps_infinities(inst)) return decode_pairs(v, in[0]);
     if (const std::string two = pair_function(inst); pairs && !two.empty()) return cast_pairs(v, in[0], two);
     assign(v, [&](Ex r) {

@@ -535,7 +535,7 @@ private:
     bool encoded_by_store(ir::ValueId cast);                ///< is it left to the store of vectors right behind it?
     void decode_pairs(ir::ValueId to, ir::ValueId from);
     std::string fp8_function(const ir::Inst& cast);
-    std::string two_halves(const Format& half, const Format& from);  ///< function (int, int) -> packed pair
+    std::string two_halves(const Format& from);  ///< function (int, int) -> packed pair
     std::string kernel_head() const;
     /// The place of so many bytes for each of the stages in shared memory, behind all that was taken before.
     int64_t take_shared(const char* use, std::string of, int64_t bytes, int64_t align, int stages = 1);

@@ -6,7 +6,6 @@
 #include <bit>
 #include <cmath>
 
-#include "jit/cuda/prelude_sections.h"
 #include "jit/cuda/prelude_text.h"
 #include "lang/check.h"
 #include "lang/joining.h"
@@ -22,28 +21,39 @@ using text::replace_word;
 
 namespace {
 
-struct OpText {
-    std::string_view integer, real;
-};
-constexpr OpText kTexts[] = {
-#define ELEMENTWISE(name, arity, domain, result, cost, int_expr, float_expr, doc) {#int_expr, #float_expr},
-#define STRUCTURED(...) {"", ""},
-#include "lang/ops.def"
-};
+constexpr int uses(std::string_view expression, char operand) {
+    int n = 0;
+    for (size_t i = 0; i < expression.size(); ++i)
+        n += expression[i] == operand && (i == 0 || !is_identifier(expression[i - 1])) &&
+             (i + 1 == expression.size() || !is_identifier(expression[i + 1]));
+    return n;
+}
 
-const Section* find_section(std::string_view name) {
-    for (auto sections : {scalar_sections(), round_sections(), tensor_sections()})
-        for (const Section& s : sections)
-            if (s.name == name) return &s;
-    return nullptr;
+/// Each operand stands at most once and nothing else is named that only a function body has.
+constexpr bool substitutes(std::string_view expression) {
+    return uses(expression, 'a') <= 1 && uses(expression, 'b') <= 1 && uses(expression, 'c') <= 1 && uses(expression, 'T') == 0 &&
+           uses(expression, 'N') == 0;
 }
 
 /// May the row be computed on unsigned containers, whatever the sign? (Only sums, products and bit operations on operands.)
-bool is_ring(std::string_view expression) {
+constexpr bool is_ring(std::string_view expression) {
     return std::all_of(expression.begin(), expression.end(), [](char c) {
         return c == 'a' || c == 'b' || c == 'c' || c == ' ' || c == '+' || c == '-' || c == '*' || c == '&' || c == '|' || c == '^' || c == '~';
     });
 }
+
+/// A row's expressions, and what they allow.
+struct OpText {
+    std::string_view integer, real;
+    bool ring, substitutes;  ///< of the integers' expression
+    constexpr OpText(std::string_view of_integers, std::string_view of_floats)
+        : integer(of_integers), real(of_floats), ring(is_ring(of_integers)), substitutes(cuda::substitutes(of_integers)) {}
+};
+constexpr OpText kTexts[] = {
+#define ELEMENTWISE(name, arity, domain, result, cost, int_expr, float_expr, doc) OpText(#int_expr, #float_expr),
+#define STRUCTURED(...) OpText("", ""),
+#include "lang/ops.def"
+};
 
 /// Is it the constant whose code in integers of this width is `code`?
 bool is_constant(const Known& operand, const Format& f, uint64_t code) {
@@ -59,20 +69,6 @@ int power_of_two(const Known& operand, const Format& f) {
     const auto code = static_cast<uint64_t>(scalar::wrap(*operand.code, f.bits, false));
     const int shift = std::countr_zero(code);
     return std::has_single_bit(code) && !(f.is_signed && shift == f.bits - 1) ? shift : -1;
-}
-
-int uses(std::string_view expression, char operand) {
-    int n = 0;
-    for (size_t i = 0; i < expression.size(); ++i)
-        n += expression[i] == operand && (i == 0 || !is_identifier(expression[i - 1])) &&
-             (i + 1 == expression.size() || !is_identifier(expression[i + 1]));
-    return n;
-}
-
-/// Each operand stands at most once and nothing else is named that only a function body has.
-bool substitutes(std::string_view expression) {
-    return uses(expression, 'a') <= 1 && uses(expression, 'b') <= 1 && uses(expression, 'c') <= 1 && uses(expression, 'T') == 0 &&
-           uses(expression, 'N') == 0;
 }
 
 std::string substitute(std::string_view expression, std::span<const std::string> operands) {
@@ -134,19 +130,6 @@ constexpr Helper kHelpers[] = {
 
 // ---- sections ----
 
-void Prelude::need(std::string_view section) {
-    if (needed_.contains(section)) return;
-    const Section* s = find_section(section);
-    TEGULA_CHECK(s, "no section of device text has this name: " + std::string(section));
-    needed_.insert(std::string(section));
-    for (size_t at = 0; at < s->needs.size();) {
-        const size_t end = std::min(s->needs.find(' ', at), s->needs.size());
-        if (end > at) need(s->needs.substr(at, end - at));
-        at = end + 1;
-    }
-    order_.emplace_back(section);
-}
-
 void Prelude::need_for(std::string_view expression) {
     for (const Helper& h : kHelpers) {
         const size_t at = expression.find(h.function);
@@ -154,18 +137,16 @@ void Prelude::need_for(std::string_view expression) {
     }
 }
 
-std::string Prelude::text() const {
-    std::string out;
-    for (const std::string& name : order_) out += find_section(name)->text;
-    return out + functions_;
-}
-
 std::string Prelude::opaque(const std::string& integer) {
     need("opaque");
     return "opaque(" + integer + ")";
 }
 
-bool Prelude::first(const std::string& function) { return needed_.insert(function + "()").second; }
+bool Prelude::first(const std::string& function) { return defined_.insert(function).second; }
+
+void Prelude::define(const std::string& key, const std::string& text) {
+    if (first(key)) functions_ += text;
+}
 
 // ---- elementwise ----
 
@@ -186,7 +167,8 @@ std::string Prelude::elementwise(ir::Op op, const Format& f, std::span<const Kno
 }
 
 std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const Known> operands) {
-    std::string e(kTexts[static_cast<size_t>(op)].integer);
+    const OpText& row = kTexts[static_cast<size_t>(op)];
+    std::string e(row.integer);
     const bool boolean = ir::op_row(op).result == ir::ResultRule::boolean, is_signed = f.is_signed && !f.is_bool(), wide = f.bits > 32;
     const std::string U = wide ? "unsigned long long" : "unsigned", T = !is_signed ? U : wide ? "long long" : "int";
     // Differences from zero and products with -1 would become sign changes in the compiler.
@@ -205,13 +187,13 @@ std::string Prelude::int_expression(ir::Op op, const Format& f, std::span<const 
             op == ir::Op::div ? " >> " + std::to_string(shift) : " & " + std::to_string((uint64_t{1} << shift) - 1) + (wide ? "ull" : "u");
         return from_bits(f, "((" + T + ")" + text::atom(operands[0].text) + by + ")");
     }
-    if (is_ring(e) && substitutes(e)) {
+    if (row.ring && row.substitutes) {
         std::vector<std::string> as_unsigned;
         const bool plain = type(f) == U;
         for (const Known& o : operands) as_unsigned.push_back((plain ? "" : "(" + U + ")") + text::atom(o.text));
         return from_bits(f, "(" + substitute(e, as_unsigned) + ")");
     }
-    if (boolean && substitutes(e)) {
+    if (boolean && row.substitutes) {
         std::vector<std::string> atoms;
         for (const Known& o : operands) atoms.push_back(text::atom(o.text));
         return in_parentheses(substitute(e, atoms));

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "jit/cuda/device_text.h"
 #include "jit/cuda/text.h"
 #include "lang/ir.h"
 
@@ -16,6 +17,9 @@ namespace tegula::cuda {
 
 class Prelude {
 public:
+    /// For an architecture, 90 for sm_90a; 0: for any.
+    explicit Prelude(int arch) : arch_(arch), sections_(arch) {}
+    int arch() const { return arch_; }
     /// C type of a register: float, double, bool, and for all other formats the integer container of their code (signed char, unsigned short, ..),
     /// sign- or zero-extended as format.h says.
     std::string type(const Format& f) const;
@@ -42,10 +46,12 @@ public:
     std::string from_bits(const Format& f, const std::string& code);  ///< a register from the code in an unsigned integer
     /// Instructions of an operation that the text spells out, roughly; 0: the machine has the format.
     static int64_t emulation(const Format& f);
-    /// Asks for a named section of device text (prelude_text.cpp): "barrier", "mbarrier", "tma", "wgmma", "mma", "ldmatrix", ..
-    void need(std::string_view section);
-    /// Everything asked for, in dependency order, each section once.
-    std::string text() const;
+    /// Asks for a section of device text (device_text.h): "barrier", "mbarrier", "tma", "wgmma", "ldmatrix", ..
+    void need(std::string_view section) { sections_.need(section); }
+    /// Adds a function's text, of which `key` is the name and what tells it from others of that name, unless it is there.
+    void define(const std::string& key, const std::string& text);
+    /// Everything asked for, each section and function once.
+    std::string text() const { return sections_.text() + functions_; }
 
 private:
     /// What a format computes in: float and double are native or exact for every value, the others have rules of their own.
@@ -74,8 +80,9 @@ private:
     /// Sections that the functions named in an expression live in.
     void need_for(std::string_view expression);
 
-    std::set<std::string, std::less<>> needed_;
-    std::vector<std::string> order_;
+    int arch_;
+    DeviceText sections_;
+    std::set<std::string, std::less<>> defined_;
     std::string functions_;                            ///< generated per format
     std::deque<std::pair<Format, std::string>> tags_;  // `tag` gives references
 };

@@ -1,5 +1,5 @@
 // Prelude, formats: C types, literals, the value of a code and the code of a value as C++ expressions. Formats with instructions of their own use
-// the sections of prelude_text.cpp; all others get a decoder and an encoder written from the fields of lang/format.h.
+// sections of device text; all others get a decoder and an encoder written from the fields of lang/format.h.
 #include <bit>
 #include <cmath>
 
@@ -66,7 +66,7 @@ bool works_in_float(const Format& f) {
     return f.bits <= 16 && precision <= 11 && largest <= 127 && quantum - (2 * precision - 1) >= -149;
 }
 
-/// Has the short path of encode_rne (prelude_round.cpp).
+/// Has the short path of encode_rne (device/encode_rne.cuh).
 bool has_short_encoder(const Format& f) {
     return works_in_float(f) && f.subnormal && f.man_bits > 0 && !f.scale_only && f.bias <= 127 && f.bias >= -80;
 }

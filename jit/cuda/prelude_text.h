@@ -7,7 +7,7 @@
 
 namespace tegula::cuda::text {
 
-inline bool is_identifier(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+constexpr bool is_identifier(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 void replace_all(std::string& s, std::string_view from, std::string_view to);
 /// Only where `word` stands alone.
 void replace_word(std::string& s, std::string_view word, std::string_view to);

@@ -63,6 +63,7 @@ void* memcpy(void*, const void*, unsigned long) noexcept;
 #define __global__
 #define __constant__
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __grid_constant__
 #define __align__(n) alignas(n)
@@ -72,8 +73,12 @@ void* memcpy(void*, const void*, unsigned long) noexcept;
 #define gridDim cpu_machine->grid_dim
 
 #define CPU_VECTORS(T, name, align2, align4)                   \
-    struct alignas(align2) name##2 { T x, y; };                \
-    struct alignas(align4) name##4 { T x, y, z, w; };          \
+    struct alignas(align2) name##2 {                           \
+        T x, y;                                                \
+    };                                                         \
+    struct alignas(align4) name##4 {                           \
+        T x, y, z, w;                                          \
+    };                                                         \
     inline name##2 make_##name##2(T x, T y) { return {x, y}; } \
     inline name##4 make_##name##4(T x, T y, T z, T w) { return {x, y, z, w}; }
 CPU_VECTORS(signed char, char, 2, 4)
@@ -89,14 +94,12 @@ CPU_VECTORS(double, double, 16, 16)
 #undef CPU_VECTORS
 
 inline void __syncthreads() { cpu_machine->barrier(0, (int)cpu_machine->block_dim.x); }
-inline void host_barrier(int id, int threads) { cpu_machine->barrier(id, threads); }
 inline void __syncwarp(unsigned mask = 0xffffffffu) { cpu_machine->warp(2, mask, 0, 0, 0, 0); }
 inline void __threadfence() {}
 inline void __threadfence_block() {}
 inline void __threadfence_system() {}
 inline void __nanosleep(unsigned) { cpu_machine->pause(); }
 inline void __trap() { cpu_machine->fail("__trap"); }
-inline double host_directed(char op, double a, double b, double c, bool up) { return cpu_machine->directed(op, a, b, c, up); }
 
 inline unsigned cpu_lane() { return cpu_machine->thread_index.x & 31; }
 template <class T>
@@ -185,7 +188,7 @@ inline T atomicCAS_system(T* p, U expected, V value) {
 
 template <class T>
 inline CpuOperand cpu_out(const char* constraint, T& v) {
-    return {constraint[1], true, &v, 0};
+    return {constraint[1] == '&' ? constraint[2] : constraint[1], true, &v, 0};
 }
 template <class T>
 inline CpuOperand cpu_in(const char* constraint, T v) {
@@ -200,6 +203,8 @@ inline CpuOperand cpu_in(const char* constraint, T v) {
         CpuOperand operands[] = {CpuOperand{}, ##__VA_ARGS__};                                        \
         cpu_machine->ptx(&parsed, text, operands + 1, (int)(sizeof operands / sizeof *operands) - 1); \
     } while (0)
+
+#include "instructions.h"
 
 template <class T>
 struct CpuBare {

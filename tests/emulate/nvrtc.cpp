@@ -1,5 +1,5 @@
-// NVRTC's interface over the system's C++ compiler: the text of a kernel becomes a shared library for this CPU (cuda_on_cpu.h). asm statements become
-// calls with their text, so that what is checked is the PTX that a GPU would get.
+// NVRTC's interface over the system's C++ compiler: the text of a kernel becomes C++ (rewrite.h), and that a shared library for this CPU
+// (cuda_on_cpu.h).
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,7 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "tests/emulate/rewrite.h"
+
 namespace {
+
+using namespace tegula;
 
 struct Program {
     std::string source, log, image, target;
@@ -29,106 +33,6 @@ std::vector<int> known() {
 }
 
 bool is_ptx(const Program& program) { return program.target.rfind("compute_", 0) == 0; }
-
-bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
-
-bool word_at(const std::string& s, size_t at, const char* word) {
-    const size_t n = std::strlen(word);
-    return s.compare(at, n, word) == 0 && (at == 0 || !is_word(s[at - 1])) && (at + n >= s.size() || !is_word(s[at + n]));
-}
-
-void skip_blanks(const std::string& s, size_t& at) {
-    while (at < s.size() && std::strchr(" \t\n", s[at])) ++at;
-}
-
-/// A string literal with its quotes, or a balanced group in parentheses.
-std::string take(const std::string& s, size_t& at) {
-    const size_t from = at;
-    if (s[at] == '"') {
-        for (++at; at < s.size() && s[at] != '"'; ++at)
-            if (s[at] == '\\') ++at;
-        ++at;
-        return s.substr(from, at - from);
-    }
-    int depth = 0;
-    do {
-        if (s[at] == '"') {
-            take(s, at);
-            continue;
-        }
-        depth += s[at] == '(' ? 1 : s[at] == ')' ? -1 : 0;
-        ++at;
-    } while (at < s.size() && depth > 0);
-    return s.substr(from, at - from);
-}
-
-/// asm [volatile] (text : outputs : inputs : clobbers), `at` behind the opening parenthesis; leaves `at` behind the closing one.
-std::string rewrite_asm(const std::string& s, size_t& at) {
-    std::string text, operands;
-    int section = 0;
-    for (skip_blanks(s, at); at < s.size() && s[at] != ')'; skip_blanks(s, at)) {
-        if (s[at] == ':') {
-            ++section;
-            ++at;
-        } else if (s[at] == ',') {
-            ++at;
-        } else if (section == 0 || section == 3) {
-            const std::string literal = take(s, at);
-            if (section == 0) text += literal + " ";
-        } else {
-            const std::string constraint = take(s, at);
-            skip_blanks(s, at);
-            operands += std::string(", ") + (section == 1 ? "cpu_out(" : "cpu_in(") + constraint + ", " + take(s, at) + ")";
-        }
-    }
-    ++at;
-    return "CPU_ASM(" + text + operands + ")";
-}
-
-std::string rewrite(const std::string& s) {
-    std::string out;
-    for (size_t at = 0; at < s.size();) {
-        if (s[at] == '"') {
-            out += take(s, at);
-        } else if (word_at(s, at, "asm")) {
-            at += 3;
-            skip_blanks(s, at);
-            if (word_at(s, at, "volatile")) at += 8;
-            skip_blanks(s, at);
-            ++at;
-            out += rewrite_asm(s, at);
-        } else if (word_at(s, at, "extern") && s.compare(at, 17, "extern __shared__") == 0) {
-            const size_t end = s.find(';', at), bracket = s.rfind('[', end);
-            size_t name = bracket;
-            while (name > at && is_word(s[name - 1])) --name;
-            out += "unsigned char* const " + s.substr(name, bracket - name) + " = cpu_machine->shared";
-            at = end;
-        } else if (word_at(s, at, "__shared__")) {
-            out += "static";
-            at += 10;
-        } else {
-            out += s[at++];
-        }
-    }
-    return out;
-}
-
-/// The name behind `extern "C" __global__ void ..`.
-std::string entry_of(const std::string& s) {
-    size_t at = s.find("extern \"C\" __global__");
-    if (at == std::string::npos) return {};
-    at = s.find("void", at) + 4;
-    skip_blanks(s, at);
-    for (const std::string bound : {"__launch_bounds__", "TEGULA_BOUNDS"})
-        if (word_at(s, at, bound.c_str())) {
-            at += bound.size();
-            take(s, at);
-        }
-    skip_blanks(s, at);
-    size_t end = at;
-    while (end < s.size() && is_word(s[end])) ++end;
-    return s.substr(at, end - at);
-}
 
 std::string slurp(const std::string& path) {
     std::ifstream in(path, std::ios::binary);
@@ -162,15 +66,14 @@ void keep(const std::string& path, const std::string& text, const std::string& l
 
 /// `source` as a shared library; empty, with the compiler's words in `log`, where it does not compile.
 std::string compile(const std::string& source, std::string& log) {
-    const std::string header = std::string(TEGULA_EMULATE_DIR) + "/cuda_on_cpu.h";
     const char* level = std::getenv("TEGULA_ON_CPU_O");
     // Without the standard libraries, which this process has: a linker that reads them takes a third of the time. No exception passes a kernel, whose
     // tables for them would take another quarter.
     const std::string command = std::string(TEGULA_HOST_CXX) + " -std=c++17 -O" + (level ? level : "0") +
                                 " -w -fwrapv -fno-strict-aliasing -ffp-contract=off -fno-exceptions -fno-rtti -fno-asynchronous-unwind-tables"
                                 " -fPIC -shared -nostdlib -fno-gnu-unique -include " +
-                                header;
-    const std::string text = command + slurp(header) + source, path = kept_path(text);
+                                on_cpu::header_path();
+    const std::string text = command + on_cpu::header_text() + source, path = kept_path(text);
     if (std::string library = kept(path, text); !library.empty()) return library;
     char folder[] = "/tmp/tegula_on_cpu_XXXXXX";
     if (!mkdtemp(folder)) return log = "no folder for a kernel", "";
@@ -213,7 +116,8 @@ int nvrtcCompileProgram(Program* program, int count, const char* const* options)
     if (std::find(archs.begin(), archs.end(), std::atoi(program->target.c_str() + program->target.find('_') + 1)) == archs.end())
         return program->log = "invalid value for --gpu-architecture: " + program->target, 5;
     program->image = compile(
-        rewrite(program->source) + "\nextern \"C\" void cpu_entry(void** p) { cpu_call(" + entry_of(program->source) + ", p); }\n", program->log);
+        on_cpu::rewrite(program->source) + "\nextern \"C\" void cpu_entry(void** p) { cpu_call(" + on_cpu::entry_of(program->source) + ", p); }\n",
+        program->log);
     const bool compiled = !program->image.empty();
     if (const char* remarks = std::getenv("TEGULA_ON_CPU_LOG")) program->log += remarks;
     // The driver is not told how long an image is: the length stands in front, with what it was compiled for.

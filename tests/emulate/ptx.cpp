@@ -7,85 +7,6 @@
 
 namespace tegula::on_cpu {
 
-namespace {
-
-std::string trimmed(const std::string& s) {
-    const size_t a = s.find_first_not_of(" \t\n"), b = s.find_last_not_of(" \t\n");
-    return a == std::string::npos ? "" : s.substr(a, b - a + 1);
-}
-
-/// At commas outside braces and brackets.
-std::vector<std::string> split_operands(const std::string& s) {
-    std::vector<std::string> out;
-    int depth = 0;
-    size_t from = 0;
-    for (size_t i = 0; i <= s.size(); ++i) {
-        if (i == s.size() || (s[i] == ',' && depth == 0)) {
-            if (std::string part = trimmed(s.substr(from, i - from)); !part.empty()) out.push_back(part);
-            from = i + 1;
-        } else if (s[i] == '{' || s[i] == '[') {
-            ++depth;
-        } else if (s[i] == '}' || s[i] == ']') {
-            --depth;
-        }
-    }
-    return out;
-}
-
-struct Block {
-    std::vector<Instruction> instructions;
-    std::map<std::string, size_t> labels;
-    std::vector<std::string> kept;  ///< registers declared for the rest of the kernel
-};
-
-/// ".reg .b32 sum<128>" outside of braces.
-void declare_kept(Block& block, const std::string& text) {
-    const size_t from = text.rfind(' ') + 1, less = text.find('<');
-    const int count = less == std::string::npos ? 0 : std::atoi(text.c_str() + less + 1);
-    for (int i = 0; i < count; ++i) block.kept.push_back(text.substr(from, less - from) + std::to_string(i));
-    if (count == 0) Machine::get().fail("a declaration that the CPU machine does not read: " + text);
-}
-
-void add_statement(Block& block, std::string text, bool braces) {
-    text = trimmed(text);
-    for (size_t colon; (colon = text.find(':')) != std::string::npos && text.find_first_of(" .[") > colon && text[colon + 1] != ':';) {
-        block.labels[text.substr(0, colon)] = block.instructions.size();
-        text = trimmed(text.substr(colon + 1));
-    }
-    if (!braces && text[0] == '.') return declare_kept(block, text);
-    if (text.empty() || text[0] == '.') return;  // declarations of registers
-    Instruction in;
-    if (text[0] == '@') {
-        const size_t end = text.find(' ');
-        in.predicate = text.substr(1, end - 1);
-        text = trimmed(text.substr(end));
-    }
-    const size_t end = text.find_first_of(" \t\n");
-    in.name = text.substr(0, end);
-    if (end != std::string::npos) in.operands = split_operands(text.substr(end));
-    block.instructions.push_back(std::move(in));
-}
-
-Block* parse(const char* source) {
-    auto* block = new Block;  // lives as long as the kernel's text
-    std::string text = trimmed(source);
-    const bool braces = !text.empty() && text[0] == '{';
-    if (braces) text = text.substr(1, text.rfind('}') - 1);
-    for (size_t at = 0; at < text.size();) {
-        const size_t end = std::min(text.find(';', at), text.size());
-        add_statement(*block, text.substr(at, end - at), braces);
-        at = end + 1;
-    }
-    return block;
-}
-
-}  // namespace
-
-std::vector<std::string> list_of(const std::string& operand) {
-    if (operand.empty() || (operand[0] != '{' && operand[0] != '[')) return {operand};
-    return split_operands(operand.substr(1, operand.size() - 2));
-}
-
 CpuOperand& Context::operand(const std::string& name, unsigned number) {
     if (name[0] == '%') {
         const int i = std::atoi(name.c_str() + 1);
@@ -289,8 +210,9 @@ void execute(const Instruction& in, Context& c) {
 }  // namespace
 
 void run_ptx(void** parsed, const char* text, CpuOperand* operands, int count) {
-    if (!*parsed) *parsed = parse(text);
+    if (!*parsed) *parsed = new Block(parse_ptx(text));  // lives as long as the kernel's text
     const Block& block = *static_cast<const Block*>(*parsed);
+    if (!block.problem.empty()) Machine::get().fail(block.problem);
     Context c{operands, count, {}, &Machine::get().kept_registers(), &Machine::get().wgmma_sums()};
     for (const std::string& name : block.kept)
         if (!c.kept->declare(Machine::get().number(name))) Machine::get().fail("the register " + name + " is declared twice");

@@ -1,17 +1,13 @@
-// Instructions of asm statements and their operands (ptx.cpp), shared with the tensor-core instructions (tensor_ops.cpp).
+// Instructions of asm statements on a running thread (ptx.cpp), shared with the tensor-core instructions (tensor_ops.cpp).
 #pragma once
 #include <map>
 #include <string>
 #include <vector>
 
 #include "tests/emulate/machine.h"
+#include "tests/emulate/ptx_text.h"
 
 namespace tegula::on_cpu {
-
-struct Instruction {
-    std::string predicate, name;
-    std::vector<std::string> operands;
-};
 
 /// Operands and registers of one statement in one thread.
 struct Context {
@@ -28,8 +24,6 @@ struct Context {
     static void write(CpuOperand& operand, uint64_t value);
     unsigned address(const std::string& operand);  ///< "[%0]"
 };
-/// "{a, b}" or "[a, b]" -> a, b; anything else: itself.
-std::vector<std::string> list_of(const std::string& operand);
 
 /// The 128 bytes of a tensor map as this machine's driver makes them. Dimension 0 is contiguous.
 struct MapContents {

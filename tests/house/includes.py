@@ -27,7 +27,7 @@ TABLE = {
 }
 # Libraries that are neither the standard library nor the system's own headers, and the folders that may name them.
 LIBRARIES = {"nlohmann": {"tools", "tools/edit"}, "llvm": {"jit/cpu"}}
-CODE = (".h", ".hpp", ".cpp", ".c", ".cc", ".inc", ".def", ".re", ".yy")
+CODE = (".h", ".hpp", ".cpp", ".cuh", ".c", ".cc", ".inc", ".def", ".re", ".yy")
 LINE = re.compile(r'^\s*(?:%\s*)?#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 STANDARD = re.compile(r"^[a-z_0-9]+(\.h)?$")  # <vector>, <stdint.h>, <unistd.h>; not <llvm/...>, <fmt/...>
 # Folders whose files need nothing but the standard library: no header of the system either.

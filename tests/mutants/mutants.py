@@ -56,8 +56,8 @@ FAULTS = [
     ("cpu_straddling_element", PACKING, "jit/cpu/scalars_packed.cpp", "for (unsigned k = 0; {{k <= sure ==> k < sure}}; ++k)", ["cpu_packed_test"]),
     ("cpu_neighbours", PACKING, "jit/cpu/scalars_packed_stores.cpp", "b.CreateAnd(old, {{b.CreateNot(own) ==> old}})", ["cpu_packed_test"]),
     ("cpu_last_byte", PACKING, "jit/cpu/scalars_packed_stores.cpp", "b_.CreateConstGEP1_64(i8, at, bytes), {{b_.CreateNot(own) ==> own}}, ", ["cpu_packed_test"]),
-    ("cuda_ninth_byte", PACKING, "jit/cuda/prelude_text.cpp", "text: if (kWidth > {{57 ==> 59}} && bytes == 9)", ["cuda_prelude_test --gtest_filter=*BitOffsets*"]),
-    ("cuda_third_word", PACKING, "jit/cuda/prelude_text.cpp", "text: for (int i = 0; i < {{3 ==> 2}}; ++i) {\n        const int down", ["cuda_prelude_test --gtest_filter=*BitOffsets*", "on_cpu tests/run/edges.tile"]),
+    ("cuda_ninth_byte", PACKING, "jit/cuda/device/load_bits.cuh", "text: if (kWidth > {{57 ==> 59}} && bytes == 9)", ["cuda_prelude_test --gtest_filter=*BitOffsets*"]),
+    ("cuda_third_word", PACKING, "jit/cuda/device/store_bits.cuh", "text: for (int i = 0; i < {{3 ==> 2}}; ++i) {\n        const int down", ["cuda_prelude_test --gtest_filter=*BitOffsets*", "on_cpu tests/run/edges.tile"]),
 
     # ---- rounding ----
     ("ties_to_even", ROUNDING, "lang/round.cpp", "return half && {{(rest || (cut.whole & 1)) ==> rest}};", ["round_test"]),
@@ -69,8 +69,8 @@ FAULTS = [
     ("cpu_downward", ROUNDING, "jit/cpu/scalars_round.cpp", "case Round::rd:\n            return b_.CreateAnd({{negative ==> b_.CreateNot(negative)}}, ", [CALLS]),
     ("cpu_minus_zero", ROUNDING, "jit/cpu/scalars_round.cpp", "if ({{!f.negative_zero ==> false}}) sign", [CALLS, "cpu_scalars_test --gtest_filter=*CastsBetween*"]),
     ("cpu_two_roundings", ROUNDING, "jit/cpu/scalars_float.cpp", "Value* odd = {{b_.CreateOr(b_.CreateSub(bits, b_.CreateZExt(beyond, bits->getType())), i(bits, 1)) ==> bits}};", [CALLS, "cpu_scalars_test --gtest_filter=*CastsBetween*"]),
-    ("cuda_ties_to_even", ROUNDING, "jit/cuda/prelude_round.cpp", "text: (1u << (22 - kMantissa)) - 1) + {{(m >> (23 - kMantissa) & 1) ==> 1}}) >>", ["cuda_prelude_test"]),
-    ("cuda_upward", ROUNDING, "jit/cuda/prelude_round.cpp", "text: | ((mode == 3) & {{negative ==> !negative}}); }", ["cuda_prelude_test"]),
+    ("cuda_ties_to_even", ROUNDING, "jit/cuda/device/encode_rne.cuh", "text: (1u << (22 - kMantissa)) - 1) + {{(m >> (23 - kMantissa) & 1) ==> 1}}) >>", ["cuda_prelude_test"]),
+    ("cuda_upward", ROUNDING, "jit/cuda/device/number.cuh", "text: | ((mode == 3) & {{negative ==> !negative}});\n}", ["cuda_prelude_test"]),
 
     # ---- barriers: when threads meet, and who checks it ----
     ("readers_and_writers", BARRIERS, "lower/gpu/effects.cpp", "case Touch::workspace:\n            return {{(a.writes || b.writes) ==> (a.writes && b.writes)}} &&", ["gpu_passes_test --gtest_filter=GpuBarriers*", "on_cpu tests/run/meetings.tile"]),

@@ -1,20 +1,16 @@
-// The device's scalar text against the definitions of lang/: the prelude's text for many formats and ops is compiled once as plain C++ by the
-// system's compiler, loaded, and compared with eval_elementwise and convert: all codes of narrow formats, all pairs of 8-bit ones, every boundary
+// The device's scalar text against the definitions of lang/: the prelude's text for many formats and ops is compiled once by the system's compiler
+// (device_on_host.h), loaded, and compared with eval_elementwise and convert: all codes of narrow formats, all pairs of 8-bit ones, every boundary
 // between codes.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
-#include <cstdio>
-#include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <memory>
 #include <random>
 
 #include "jit/cuda/prelude.h"
 #include "lang/scalar.h"
+#include "tests/unit/device_on_host.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/hard_operands.h"
 
@@ -23,21 +19,6 @@ namespace {
 
 using cuda::Prelude;
 using ir::Op;
-
-constexpr const char* kShim = R"(#include <cfenv>
-#include <cmath>
-#define __device__
-#define __forceinline__ inline
-__attribute__((noinline)) static double host_directed(char op, double a, double b, double c, bool up) {
-    volatile double x = a, y = b, z = c;
-    std::fesetround(up ? FE_UPWARD : FE_DOWNWARD);
-    volatile double r = op == 'f' ? std::fma(x, y, z) : op == '/' ? x / y : std::sqrt(x);
-    std::fesetround(FE_TONEAREST);
-    return r;
-}
-static inline unsigned atomicAnd(unsigned* p, unsigned v) { unsigned old = *p; *p &= v; return old; }
-static inline unsigned atomicOr(unsigned* p, unsigned v) { unsigned old = *p; *p |= v; return old; }
-)";
 
 Format codebook(std::vector<double> table) {
     Format f;
@@ -121,30 +102,13 @@ struct Case {
     bool reads_sign = false;  ///< of its last operand
 };
 
-class Library {
+class Library : public test::DeviceOnHost {
 public:
     /// Compiles text + one loop per case.
-    bool build(const std::string& source) {
-        static int number = 0;  // a file that is loaded already would not be loaded again
-        const std::string dir = TEGULA_BINARY_DIR, file = dir + "/cuda_prelude_test_text_" + std::to_string(number++);
-        std::ofstream(file + ".cpp") << source;
-        for (const char* compiler : {"g++", "clang++", "clang++-19", "c++"}) {
-            if (std::system((std::string("command -v ") + compiler + " > /dev/null 2>&1").c_str()) != 0) continue;
-            found_ = true;
-            const std::string command =
-                std::string(compiler) + " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o " + file + ".so " + file + ".cpp";
-            if (std::system(command.c_str()) != 0) return false;
-            handle_ = dlopen((file + ".so").c_str(), RTLD_NOW);
-            return handle_ != nullptr;
-        }
-        return false;
+    bool build(const std::string& device, const std::string& host = "") {
+        static int number = 0;
+        return DeviceOnHost::build("cuda_prelude_test_text_" + std::to_string(number++), device, host);
     }
-    bool found() const { return found_; }
-    void* symbol(const std::string& name) const { return dlsym(handle_, name.c_str()); }
-
-private:
-    bool found_ = false;
-    void* handle_ = nullptr;
 };
 
 class CudaPrelude : public ::testing::Test {
@@ -170,7 +134,9 @@ protected:
         loops += extra + "out[i] = " + expression + "; } }\n";
     }
 
-    Prelude prelude;
+    void equals_the_definitions(const std::vector<Format>& all, const std::vector<Format>& wide_floats);
+
+    Prelude prelude{75};  // what the newer ones have is spelled out
     std::vector<Case> cases;
     std::string loops;
 };
@@ -288,8 +254,7 @@ std::vector<uint64_t> boundaries(const Format& to, const Format& source, size_t 
     return codes;
 }
 
-TEST_F(CudaPrelude, EqualsTheDefinitions) {
-    const std::vector<Format> all = formats();
+void CudaPrelude::equals_the_definitions(const std::vector<Format>& all, const std::vector<Format>& wide_floats) {
     const Format f32 = builtin_formats()[static_cast<size_t>(Fmt::f32)], f64 = builtin_formats()[static_cast<size_t>(Fmt::f64)];
     const Format boolean = builtin_formats()[static_cast<size_t>(Fmt::boolean)], u64 = int_format(64, false);
     std::mt19937_64 random(7);
@@ -311,7 +276,7 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
             ops.push_back(cases.size() - 1);
         }
     const size_t wide = cases.size();
-    for (const Format& f : test::some_wide_floats())
+    for (const Format& f : wide_floats)
         for (Op op : test::kRoundedOps) {
             const auto arity = static_cast<size_t>(ir::op_row(op).operands);
             Case& c = add(f, std::vector<Format>(arity, f), std::string(ir::op_row(op).name) + " " + f.name);
@@ -354,7 +319,7 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
     }
 
     Library library;
-    const bool built = library.build(kShim + prelude.text() + loops);
+    const bool built = library.build(prelude.text(), loops);
     if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
     ASSERT_TRUE(built) << "the text does not compile";
 
@@ -388,6 +353,33 @@ TEST_F(CudaPrelude, EqualsTheDefinitions) {
     }
 }
 
+TEST_F(CudaPrelude, EqualsTheDefinitions) { equals_the_definitions(formats(), test::some_wide_floats()); }
+
+TEST_F(CudaPrelude, NewerInstructionsEqualTheDefinitions) {
+    prelude = Prelude(100);
+    std::vector<Format> some;
+    for (const Format& f : formats())
+        for (const char* name : {"f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
+            if (f.name == name) some.push_back(f);
+    equals_the_definitions(some, {});
+}
+
+/// Each section by itself, with what it includes, as the oldest and the newest architecture get it.
+TEST_F(CudaPrelude, EverySectionCompiles) {
+    std::string text;
+    for (const int arch : {75, 100})
+        for (const cuda::DeviceFile& file : cuda::device_files()) {
+            cuda::DeviceText own(arch);
+            own.need(file.name);
+            EXPECT_EQ(own.text().find("#i"), std::string::npos) << file.name;
+            text += "namespace " + std::string(file.name) + "_" + std::to_string(arch) + " {\n" + own.text() + "}\n";
+        }
+    Library library;
+    const bool built = library.build(text);
+    if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not compiled";
+    EXPECT_TRUE(built);
+}
+
 /// Packed elements of all formats, and of the widths that reach into a ninth byte or a third word: neighbours stay, and loads read no byte behind the
 /// last element.
 TEST_F(CudaPrelude, ElementsAtBitOffsets) {
@@ -404,7 +396,7 @@ TEST_F(CudaPrelude, ElementsAtBitOffsets) {
                  " for (long i = 0; i < n; ++i) " + prelude.store_bits(f, "base", offset, "in[i]") + " }\n";
     }
     Library library;
-    const bool built = library.build(kShim + prelude.text() + loops);
+    const bool built = library.build(prelude.text(), loops);
     if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
     ASSERT_TRUE(built) << "the text does not compile";
     std::mt19937_64 random(13);
@@ -452,7 +444,7 @@ TEST_F(CudaPrelude, ConstantsAreOfTheirWidth) {
                     }
         }
     Library library;
-    const bool built = library.build(kShim + prelude.text() + loops);
+    const bool built = library.build(prelude.text(), loops);
     if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
     ASSERT_TRUE(built) << "the text does not compile";
     for (const Case& c : cases) check(library, c, {interesting(c.in[0], random, 40)});
@@ -463,7 +455,7 @@ TEST_F(CudaPrelude, ConstantsAreOfTheirWidth) {
 
 /// Every op and conversion by itself asks for all that it names: one namespace each, checked by the compiler alone.
 TEST_F(CudaPrelude, AsksForAllItNeeds) {
-    std::string text = kShim;
+    std::string text;
     int number = 0;
     const char* names[] = {"a", "b", "c"};
     const auto add_alone = [&](Prelude& own, const Format& result, const std::vector<Format>& in, const std::string& expression) {
@@ -483,14 +475,14 @@ TEST_F(CudaPrelude, AsksForAllItNeeds) {
             const Op op = static_cast<Op>(o);
             const ir::OpRow& row = ir::op_row(op);
             if (!(row.traits & ir::ELEMWISE) || !ir::in_domain(op, f, false)) continue;
-            Prelude own;
+            Prelude own(75);
             const auto arity = static_cast<size_t>(row.operands);
             const std::string expression = own.elementwise(op, f, std::vector<cuda::Known>(names, names + arity));
             add_alone(own, row.result == ir::ResultRule::boolean ? int_format(8, false) : f, std::vector<Format>(arity, f), expression);
         }
     for (const Format& to : some)
         for (const Format& from : some) {
-            Prelude own, bits;
+            Prelude own(75), bits(75);
             add_alone(own, to, {from}, own.cast(to, from, "a", Round::rtz, Overflow::automatic));
             if (to.bits == from.bits) add_alone(bits, to, {from}, bits.bitcast(to, from, "a"));
         }

@@ -1,16 +1,14 @@
-// The prelude's division by a shared divisor, compiled as plain C++ by the system's compiler: where its tests call operands moderate, quotients are
+// The device's division by a shared divisor, compiled by the system's compiler: where its tests call operands moderate, quotients are
 // those of IEEE division, also next to ties between floats, where the proof has no slack.
-#include <dlfcn.h>
 #include <gtest/gtest.h>
 
 #include <bit>
 #include <cmath>
-#include <cstdlib>
-#include <fstream>
 #include <limits>
 #include <random>
 
-#include "jit/cuda/prelude.h"
+#include "jit/cuda/device_text.h"
+#include "tests/unit/device_on_host.h"
 
 namespace tegula {
 namespace {
@@ -43,30 +41,19 @@ extern "C" bool moderate_distances(float origin, float squares) { return are_mod
 class SharedDivision : public testing::Test {
 protected:
     void SetUp() override {
-        cuda::Prelude prelude;
-        prelude.need("shared_division");
-        const std::string file = std::string(TEGULA_BINARY_DIR) + "/shared_division_test_text";
-        std::ofstream(file + ".cpp") << "#include <cmath>\n#define __device__\n#define __forceinline__ inline\n" + prelude.text() + kExports;
-        for (const char* compiler : {"g++", "clang++", "clang++-19"}) {
-            if (std::system((std::string("command -v ") + compiler + " > /dev/null 2>&1").c_str()) != 0) continue;
-            const std::string command =
-                std::string(compiler) + " -std=c++17 -O1 -w -fno-strict-aliasing -ffp-contract=off -shared -fPIC -o " + file + ".so " + file + ".cpp";
-            ASSERT_EQ(std::system(command.c_str()), 0);
-            handle_ = dlopen((file + ".so").c_str(), RTLD_NOW);
-            ASSERT_NE(handle_, nullptr);
-            quotient = reinterpret_cast<float (*)(float, float)>(dlsym(handle_, "quotient"));
-            moderate = reinterpret_cast<bool (*)(float, float, float)>(dlsym(handle_, "moderate"));
-            moderate_without_zeros = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_without_zeros"));
-            moderate_above_zero = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_above_zero"));
-            moderate_from_zero = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_from_zero"));
-            moderate_distances = reinterpret_cast<bool (*)(float, float)>(dlsym(handle_, "moderate_distances"));
-            return;
-        }
-        GTEST_SKIP() << "no compiler";
+        cuda::DeviceText text(75);
+        text.need("shared_division");
+        const bool built = library.build("shared_division_test_text", text.text(), kExports);
+        if (!library.found()) GTEST_SKIP() << "no compiler";
+        ASSERT_TRUE(built);
+        quotient = reinterpret_cast<float (*)(float, float)>(library.symbol("quotient"));
+        moderate = reinterpret_cast<bool (*)(float, float, float)>(library.symbol("moderate"));
+        moderate_without_zeros = reinterpret_cast<bool (*)(float, float)>(library.symbol("moderate_without_zeros"));
+        moderate_above_zero = reinterpret_cast<bool (*)(float, float)>(library.symbol("moderate_above_zero"));
+        moderate_from_zero = reinterpret_cast<bool (*)(float, float)>(library.symbol("moderate_from_zero"));
+        moderate_distances = reinterpret_cast<bool (*)(float, float)>(library.symbol("moderate_distances"));
     }
-    void TearDown() override {
-        if (handle_) dlclose(handle_);
-    }
+    void TearDown() override { library.close(); }
     void expect_exact(float a, float b) {
         ASSERT_EQ(std::bit_cast<uint32_t>(quotient(a, b)), std::bit_cast<uint32_t>(a / b)) << std::hexfloat << a << " / " << b;
     }
@@ -79,7 +66,7 @@ protected:
     bool (*moderate_distances)(float, float) = nullptr;
 
 private:
-    void* handle_ = nullptr;
+    test::DeviceOnHost library;
 };
 
 /// x with divisor * x = 1 modulo 2^32, for odd divisors.
