@@ -158,7 +158,7 @@ void Emitter::copy_chunks(ir::InstId id, const Ring& r, const std::string& to) {
     line("const int count = !some ? 0 : left < " + number(per) + " ? (int)left : " + number(per) + ";");
     const std::string function = copy_function(id);
     line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " +
-         shared_address(l, in_tile(l, row, column)).text() + "), " + name(tensor) + " + (some ? " + offset(tensor, at).text() + " : 0), count * " +
+         shared_address(l, in_tile(l, row, column)).atom() + "), " + name(tensor) + " + (some ? " + offset(tensor, at).text() + " : 0), count * " +
          number(bytes) + ");");
     close();
     --depth_;
@@ -177,7 +177,7 @@ void Emitter::copy_elements(ir::InstId id, const Ring& r, const std::string& to)
     line("const int row = i / " + number(tile.columns) + ", column = i % " + number(tile.columns) + ";");
     const Ex row = pool_.counter("row", tile.rows), column = pool_.counter("column", tile.columns);
     const std::vector<Ex> at = put_coordinates(id, l, row, column);
-    line("*(" + type_of(tensor) + "*)(" + to + " + " + shared_address(l, in_tile(l, row, column)).text() + ") = " +
+    line("*(" + type_of(tensor) + "*)(" + to + " + " + shared_address(l, in_tile(l, row, column)).atom() + ") = " +
          chosen(put_condition(id, at, -1), read(fn_.elem(tensor), name(tensor), offset(tensor, at).text(), plain_caching(id)), zero(tensor)) + ";");
     close();
 }

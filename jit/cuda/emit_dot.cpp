@@ -70,7 +70,7 @@ void Emitter::stage_slab(ir::ValueId v, const std::string& pointer, size_t k, co
         c[other] = in_slab[shape.rank - 1u];
         line("const int " + kk + " = " + (int32(first) + in_slab[shape.rank - 2u] * per + number_of_element % per).text() + ";");
         c[k] = int32(kk);
-        const std::string element = value("*(const " + type_of(v) + "*)(" + name(v) + " + " + shared_address(fn_.placement(v).smem, c).text() + ")");
+        const std::string element = value("*(const " + type_of(v) + "*)(" + name(v) + " + " + shared_address(fn_.placement(v).smem, c).atom() + ")");
         line(pointer + "[" + e + "] = " + chosen(filled ? lt(c[k], last) : pool_.truth(true), element, "0") + ";");
         return close();
     }
@@ -160,7 +160,7 @@ void Emitter::thread_product(ir::InstId id) {
         const size_t other = rank - 2 + i;
         if (areas[i].empty()) {
             c[rank - 1 - i] = int32(first) + int32(kk) * 4;
-            return "*(const unsigned*)(" + name(in[i]) + " + " + shared_address(fn_.placement(in[i]).smem, c).text() + ")";
+            return "*(const unsigned*)(" + name(in[i]) + " + " + shared_address(fn_.placement(in[i]).smem, c).atom() + ")";
         }
         Shape laid;
         for (size_t d = 0; d + 2 < rank; ++d) laid.push(fn_.type(to).shape[d]);

@@ -161,7 +161,7 @@ void Emitter::end_fused(const Part* store) {
         open("for (int " + r + " = " + std::to_string(from) + "; " + r + " < " + std::to_string(to) + "; " +
              (group > 1 ? r + " += " + std::to_string(group) : "++" + r) + ")");
         if (group > 1)
-            fused_group(all, pool_.counter(r, n), group, store);
+            fused_group(all, pool_.counter(r, n, group), group, store);
         else
             fused_elements(all);
         close();

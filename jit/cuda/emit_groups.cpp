@@ -74,7 +74,7 @@ Ex Emitter::any_group_inside(const Part& part, Ex first) {
 void Emitter::by_groups_in_loop(const Part& part, bool checked, bool groups, const std::function<void(Ex r, bool bounds)>& body) {
     const int count = registers(part.value), together = count % kTogether ? 1 : kTogether;
     const std::string g = fresh("g");
-    const Ex first = pool_.counter(g, count), inside = groups ? any_group_inside(part, first) : Ex();
+    const Ex first = pool_.counter(g, count, together), inside = groups ? any_group_inside(part, first) : Ex();
     line("#pragma unroll 1");
     open("for (int " + g + " = 0; " + g + " < " + std::to_string(count) + "; " + g + " += " + std::to_string(together) + ")");
     const auto group = [&](bool bounds) { each(together, [&](Ex i) { body(first + i, bounds); }); };

@@ -19,7 +19,7 @@ constexpr int kSlotBytes = 16;
 std::string Emitter::own_slot(ir::ValueId tile, const std::string& stage, Ex r) {
     const int bytes = static_cast<int>(fn_.elem(tile).container_bytes()), in_slot = kSlotBytes / bytes;
     const Ex place = (r / in_slot * group_threads() + thread_) * kSlotBytes + r % in_slot * bytes;
-    return "(" + stage + " + " + place.text() + ")";
+    return "(" + stage + " + " + place.atom() + ")";
 }
 
 ir::ValueId Emitter::taken_from(ir::ValueId channel) const {

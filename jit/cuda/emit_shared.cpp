@@ -77,7 +77,7 @@ void Emitter::to_shared(ir::InstId id) {
             line("alignas(16) " + type + " p[" + std::to_string(vector) + "] = {" + list + "};");
             value = "*(const " + word + "*)p";
         }
-        line("*(" + word + "*)(" + name(to) + " + " + shared_address(s, coordinates_of(from, r)).text() + ") = " + value + ";");
+        line("*(" + word + "*)(" + name(to) + " + " + shared_address(s, coordinates_of(from, r)).atom() + ") = " + value + ";");
         if (!mine.is_true()) close();
     });
 }
@@ -96,7 +96,7 @@ void Emitter::from_shared(ir::InstId id) {
         const Ex r = i * vector, ok = inside(l, r);
         const Ex address =
             start.empty() ? shared_address(s, coordinates_of(to, r)) : (int32(start) ^ rename(split.crossing, i)) + rename(split.above, i);
-        const std::string place = name(from) + " + " + address.text();
+        const std::string place = name(from) + " + " + address.atom();
         if (vector == 1) return assign_to(to, r, chosen(ok, "*(const " + type + "*)(" + place + ")", zero(to)));
         line("alignas(16) " + type + " p[" + std::to_string(vector) + "]" + (ok.is_true() ? ";" : " = {};"));
         line_if(ok, "*(" + word + "*)p = *(const " + word + "*)(" + place + ");");
@@ -112,8 +112,8 @@ void Emitter::between_shared(ir::InstId id) {
     const std::string e = fresh("e"), type = type_of(to);
     open_elements(e, a.shape.elements());
     const std::vector<Ex> c = coordinates_in(a.shape, pool_.counter(e, a.shape.elements()));
-    line("*(" + type + "*)(" + name(to) + " + " + shared_address(b, c).text() + ") = *(const " + type + "*)(" + name(from) + " + " +
-         shared_address(a, c).text() + ");");
+    line("*(" + type + "*)(" + name(to) + " + " + shared_address(b, c).atom() + ") = *(const " + type + "*)(" + name(from) + " + " +
+         shared_address(a, c).atom() + ");");
     close();
 }
 

@@ -99,8 +99,10 @@ Ex Pool::name(Type type, std::string_view name, const Facts& facts) {
     return intern(Op::text, type, 1, name, {}, within(type, facts));
 }
 
-Ex Pool::counter(std::string_view counter, int64_t count, Type type) {
-    return count == 1 ? constant(type, 0) : name(type, counter, below(count));
+Ex Pool::counter(std::string_view counter, int64_t count, int64_t step) {
+    Facts facts = below(count);
+    facts.bits &= ~static_cast<uint64_t>(step - 1);
+    return count <= step ? number(0) : name(Type::i32, counter, facts);
 }
 
 Ex Pool::text(Type type, std::string_view text, bool is_operand) {

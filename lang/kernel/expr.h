@@ -110,8 +110,8 @@ public:
     Ex truth(bool value) { return constant(Type::pred, value); }
     /// A variable. `facts`: what holds of it wherever this node is used; a name of other facts is another node.
     Ex name(Type type, std::string_view name, const Facts& facts = {});
-    /// A number from 0 to count - 1.
-    Ex counter(std::string_view name, int64_t count, Type type = Type::i32);
+    /// A number from 0 to count - 1, a multiple of the power of two `step`.
+    Ex counter(std::string_view name, int64_t count, int64_t step = 1);
     /// An expression that was made as text. `is_operand`: it needs no parentheses beside an operator.
     Ex text(Type type, std::string_view text, bool is_operand);
     Ex call(Type type, std::string_view function, std::initializer_list<Ex> operands, const Facts& facts = {});

@@ -67,7 +67,7 @@ constexpr const char* kProduct = "  %7 = mul %6, %4 : tile<f32>[4096]\n";
 int stores(const std::string& source, bool in_groups) {
     int n = 0;
     for (size_t at = source.find("    store_uint"); at != std::string::npos; at = source.find("    store_uint", at + 1))
-        n += !in_groups || source.substr(at, source.find('\n', at) - at).find("(g + ") != std::string::npos;
+        n += !in_groups || source.substr(at, source.find('\n', at) - at).find("(g << ") != std::string::npos;
     return n;
 }
 

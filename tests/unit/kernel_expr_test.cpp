@@ -219,6 +219,8 @@ TEST(KernelExpr, BitsAndBoundsDecide) {
     EXPECT_EQ(pool.counter("k", 1), pool.number(0));
     EXPECT_EQ(pool.number(7) / 0, pool.number(7) / 0) << "undefined: it stays";
     EXPECT_FALSE((pool.number(7) / 0).constant());
+    EXPECT_EQ(pool.counter("g", 32, 4) & 29, pool.counter("g", 32, 4) & 28) << "steps of four";
+    EXPECT_TRUE(pool.counter("g", 4, 4).is(0));
     EXPECT_EQ(r * 2, r * 2) << "one node";
 }
 
