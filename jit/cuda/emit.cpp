@@ -244,14 +244,11 @@ std::string Emitter::scalar_param(int param) {
         return v;
     }
     const std::string type = prelude_.type(f);
-    if (type == "long long" || type == "unsigned long long") return parameter(KernelParam::scalar, param, 0, "const " + type, p.name + "_");
+    const bool native = text::is_native_float(f);
+    if (!native && f.container_bytes() == 8) return parameter(KernelParam::scalar, param, 0, "const " + type, p.name + "_");
     const std::string code = parameter(KernelParam::scalar, param, 0, "const unsigned long long", p.name + "_code");
     const std::string v = fresh(p.name + "_");
-    std::string value = "(" + type + ")" + code;
-    if (type == "float" || type == "double") prelude_.need("bits");
-    if (type == "float") value = "as_float((unsigned)" + code + ")";
-    if (type == "double") value = "as_double(" + code + ")";
-    if (type == "bool") value = code + " != 0";
+    const std::string value = native ? prelude_.from_bits(f, code) : f.is_bool() ? code + " != 0" : "(" + type + ")" + code;
     prologue_ += "    const " + type + " " + v + " = " + value + ";\n";
     return v;
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emit_access.h"
+#include "jit/cuda/prelude_text.h"
 #include "lang/joining.h"
 
 namespace tegula::cuda {
@@ -11,8 +12,6 @@ namespace tegula::cuda {
 using ir::AtomicKind;
 
 namespace {
-
-bool extends_sign(const Format& f) { return f.is_signed && (f.is_int() || f.kind == FormatKind::fixed); }
 
 /// The machine's function for integers of 32 and 64 bits.
 const char* native_name(AtomicKind kind) {
@@ -22,13 +21,10 @@ const char* native_name(AtomicKind kind) {
 
 struct Word {
     std::string type, word;  ///< of an element, and of what is swapped
+    std::string native;      ///< "float" or "double" where the element is one
     /// Bits of an element expression as a word, and back (of bits already in the low end).
-    std::string bits(const std::string& v) const {
-        return type == "float" ? "float_bits(" + v + ")" : type == "double" ? "double_bits(" + v + ")" : "(" + word + ")" + v;
-    }
-    std::string value(const std::string& b) const {
-        return type == "float" ? "as_float(" + b + ")" : type == "double" ? "as_double(" + b + ")" : "(" + type + ")" + b;
-    }
+    std::string bits(const std::string& v) const { return native.empty() ? "(" + word + ")" + v : native + "_bits(" + v + ")"; }
+    std::string value(const std::string& b) const { return native.empty() ? "(" + type + ")" + b : "as_" + native + "(" + b + ")"; }
 };
 
 /// The loop of a swap, of `next` from the old element `a`, until nobody has changed the word in between. Whole warps go round until their last thread
@@ -50,7 +46,7 @@ std::string swap_word(const Word& w, const std::string& next, const std::string&
 std::string swap_inside(const Format& f, const Word& w, bool cas, const std::string& next, const std::string& suffix) {
     const std::string mask = std::to_string((1u << f.bits) - 1) + "u", spare = std::to_string(32 - f.bits);
     const std::string a =
-        "(" + w.type + ")" + (extends_sign(f) ? "((int)(old >> shift << " + spare + ") >> " + spare + ")" : "(old >> shift & " + mask + ")");
+        "(" + w.type + ")" + (text::extends_sign(f) ? "((int)(old >> shift << " + spare + ") >> " + spare + ")" : "(old >> shift & " + mask + ")");
     std::string out = bit_addressed(f) ? "    unsigned* const word = (unsigned*)(at >> 5 << 2);\n    const int shift = (int)(at & 31);\n"
                                        : "    unsigned* const word = (unsigned*)(at & ~3ull);\n    const int shift = (int)(at & 3) * 8;\n";
     out += "    unsigned seen = on ? *(volatile unsigned*)word : 0;\n";
@@ -62,13 +58,14 @@ std::string swap_inside(const Format& f, const Word& w, bool cas, const std::str
 std::string Emitter::atomic_function(const Format& f, AtomicKind kind, ir::MemoryScope scope) {
     const std::string suffix = scope == ir::MemoryScope::sys ? "_system" : "";
     const bool cas = kind == AtomicKind::cas, whole = f.bits == 32 || f.bits == 64;
-    Word w{prelude_.type(f), f.bits == 64 ? "unsigned long long" : "unsigned"};
+    const bool native = text::is_native_float(f);
+    const Word w{prelude_.type(f), f.bits == 64 ? "unsigned long long" : "unsigned", native ? prelude_.type(f) : ""};
     std::string next = "value";
     if (kind < AtomicKind::xchg) {
         const Known operands[] = {"a", "value"};
         next = prelude_.elementwise(ir::joining_op(kind), f, operands);
     }
-    if (w.type == "float" || w.type == "double") prelude_.need("bits");
+    if (native) prelude_.need("bits");
     std::string body;
     if (whole && cas) {
         body =

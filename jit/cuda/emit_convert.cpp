@@ -5,6 +5,7 @@
 #include <optional>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/prelude_text.h"
 #include "lang/gpu/scratch.h"
 #include "lang/gpu/tensor_memory.h"
 
@@ -78,7 +79,9 @@ std::optional<Conversion> in_pairs(const Conversion& c) {
 
 void Emitter::shuffle(ir::InstId id, const Conversion& c) {
     const ir::ValueId from = fn_.operands(fn_.inst(id))[0], to = fn_.result(id);
-    const auto pairs = type_of(to) == "unsigned short" ? in_pairs(c) : std::nullopt;
+    const Format& f = fn_.elem(to);
+    const bool shorts = !fn_.type(to).pointer && f.container_bytes() == 2 && !f.is_bool() && !text::extends_sign(f);
+    const auto pairs = shorts ? in_pairs(c) : std::nullopt;
     declare(to);
     open("");
     if (!pairs) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/prelude_text.h"
 #include "jit/cuda/report.h"
 #include "lang/print_text.h"
 
@@ -65,12 +66,9 @@ std::string Emitter::report() { return parameter(KernelParam::report, 0, 0, "uns
 
 /// Code of an element, extended to 64 bits.
 std::string Emitter::code_text(ir::ValueId v, const std::string& element) {
-    const std::string type = type_of(v);
-    if (type == "float" || type == "double") prelude_.need("bits");
-    if (type == "float") return "float_bits(" + element + ")";
-    if (type == "double") return "double_bits(" + element + ")";
     const Format& f = fn_.elem(v);
-    const bool sign = !fn_.type(v).pointer && f.is_signed && (f.is_int() || f.kind == FormatKind::fixed);
+    if (!fn_.type(v).pointer && text::is_native_float(f)) return prelude_.to_bits(f, element);
+    const bool sign = !fn_.type(v).pointer && text::extends_sign(f);
     return sign ? "(unsigned long long)(long long)" + element : "(unsigned long long)" + element;
 }
 

@@ -3,12 +3,14 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/prelude_text.h"
 
 namespace tegula::cuda {
 
 /// How the asm statement sees a register.
 struct AsmRegister : PtxRegister {
     std::string constraint, type;  ///< "r", "unsigned"
+    bool native = false;           ///< a float or double as it is
 };
 
 /// The function around an asm statement: its parameters are the registers that the text names, results first.
@@ -25,9 +27,9 @@ struct AsmFunction {
 
 namespace {
 
-AsmRegister register_for(const PtxRegister& r, const std::string& element) {
-    const bool native = r.count == 1 && (element == "float" || element == "double");
-    if (native) return {r, element == "float" ? "f" : "d", element};
+AsmRegister register_for(const PtxRegister& r, const Format& element) {
+    if (r.count == 1 && text::is_native_float(element))
+        return element.bits == 32 ? AsmRegister{r, "f", "float", true} : AsmRegister{r, "d", "double", true};
     if (r.bits <= 16) return {r, "h", "unsigned short"};
     return {r, r.bits <= 32 ? "r" : "l", r.bits <= 32 ? "unsigned" : "unsigned long long"};
 }
@@ -47,13 +49,13 @@ std::string asm_text(const PtxText& text, std::string_view ptx, const std::funct
 /// The register's value, of elements of `v`.
 std::string Emitter::to_asm(const AsmRegister& r, ir::ValueId v, const std::function<std::string(int)>& element) {
     const Format& f = fn_.elem(v);
-    if (r.constraint == "f" || r.constraint == "d") return element(r.first);
+    if (r.native) return element(r.first);
     if (r.count == 1 && f.container_bytes() * 8 == f.bits) return "(" + r.type + ")" + element(r.first);
-    const std::string wide = r.constraint == "l" ? "unsigned long long" : "unsigned";
+    const std::string wide = r.bits > 32 ? "unsigned long long" : "unsigned";
     std::string out;
     for (int i = 0; i < r.count; ++i) {
         std::string x = element(r.first + i);
-        if (type_of(v) == "float") prelude_.need("bits"), x = "float_bits(" + x + ")";
+        if (text::is_native_float(f) && f.bits == 32) x = prelude_.to_bits(f, x);
         x = "(" + wide + ")" + x;
         if (r.count == 1) return "(" + r.type + ")" + x;  // extended as it lies
         if (f.bits < 64) x = "(" + x + " & " + std::to_string((uint64_t{1} << f.bits) - 1) + "u" + (f.bits > 32 ? "ll" : "") + ")";
@@ -65,16 +67,15 @@ std::string Emitter::to_asm(const AsmRegister& r, ir::ValueId v, const std::func
 /// Element `i` of those in the register named `from`.
 std::string Emitter::from_asm(const AsmRegister& r, ir::ValueId v, int i, const std::string& from) {
     const Format& f = fn_.elem(v);
-    if (r.constraint == "f" || r.constraint == "d") return from;
-    const std::string type = type_of(v), wide = r.constraint == "l" ? "unsigned long long" : "unsigned";
+    if (r.native) return from;
+    const std::string type = type_of(v), wide = r.bits > 32 ? "unsigned long long" : "unsigned";
     const std::string shifted = i == 0 ? "(" + wide + ")" + from : "(" + wide + ")" + from + " >> " + std::to_string(i * f.bits);
     if (f.is_bool() && r.count == 1) return "(" + from + " != 0)";
-    if (type == "float") return prelude_.need("bits"), "as_float((unsigned)(" + shifted + "))";
+    if (text::is_native_float(f) && f.bits == 32) return prelude_.from_bits(f, shifted);
     if (f.bits == f.container_bytes() * 8) return "(" + type + ")(" + shifted + ")";
-    const int rest = (r.constraint == "l" ? 64 : 32) - f.bits;
+    const int rest = (r.bits > 32 ? 64 : 32) - f.bits;
     const std::string moved = "(" + shifted + ") << " + std::to_string(rest), n = std::to_string(rest);
-    const bool extends = type == "signed char" || type == "short" || type == "int" || type == "long long";
-    return "(" + type + ")(" + (extends ? "(" + std::string(r.constraint == "l" ? "long long" : "int") + ")(" + moved + ")" : "(" + moved + ")") +
+    return "(" + type + ")(" + (text::extends_sign(f) ? "(" + std::string(r.bits > 32 ? "long long" : "int") + ")(" + moved + ")" : "(" + moved + ")") +
            " >> " + n + ")";
 }
 
@@ -95,7 +96,7 @@ AsmFunction Emitter::asm_function(const Instruction& i, std::string_view ptx, st
             if (p.operand < 0 || (static_cast<size_t>(p.operand) == inputs) != written || find(p) != out.uses.end()) continue;
             const auto o = static_cast<size_t>(p.operand);
             const PtxRegister& r = p.part < 0 ? *registers[o].whole : registers[o].parts[static_cast<size_t>(p.part)];
-            out.uses.push_back({o, p.part, register_for(r, type_of(values[o]))});
+            out.uses.push_back({o, p.part, register_for(r, fn_.elem(values[o]))});
         }
         if (written) out.results = out.uses.size();
     }

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/prelude_text.h"
 #include "jit/cuda/fragments.h"
 
 namespace tegula::cuda {
@@ -148,8 +149,7 @@ std::vector<TileLayout::Point> batch_points(const Shape& shape) {
 
 std::string Emitter::packed(const std::string& array, const Format& f, Ex first) {
     const std::string x = array + "[" + first.text() + "]";
-    if (f.bits == 32 && prelude_.type(f) == "float") return prelude_.need("bits"), "float_bits(" + x + ")";
-    if (f.bits == 32) return x;
+    if (f.bits == 32) return text::is_native_float(f) ? prelude_.to_bits(f, x) : x;
     if (f.container_bytes() == 2) {  // in exchanges also of fewer bits
         const std::string pack =
             support("pack 16", "pack",

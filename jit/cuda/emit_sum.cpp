@@ -1,6 +1,7 @@
 // Sums of wgmma products that a loop only adds to. Such a sum stays in registers that PTX knows by name, from before the loop until after it: as
 // operands of an asm statement in a loop, every one of them would be carried through all of the compiler's passes.
 #include "jit/cuda/emitter.h"
+#include "jit/cuda/prelude_text.h"
 #include "lang/tensor_core.h"
 
 namespace tegula::cuda {
@@ -34,7 +35,7 @@ void Emitter::enter_sum(ir::ValueId initial, ir::ValueId carried, ir::ValueId re
         const std::string n = std::to_string(r);
         moves += "mov.b32 " + sum + n + (zero ? ", 0; " : ", %" + n + "; ");
         if (!zero)
-            operands += (r ? ", \"" : " :: \"") + std::string(type_of(result) == "float" ? "f" : "r") + "\"(" + at(initial, pool_.number(r)) + ")";
+            operands += (r ? ", \"" : " :: \"") + std::string(text::is_native_float(fn_.elem(result)) ? "f" : "r") + "\"(" + at(initial, pool_.number(r)) + ")";
     }
     line("asm volatile(\"" + moves + "\"" + operands + ");");
     sums_[carried.v] = sums_[result.v] = sum;
@@ -57,7 +58,7 @@ void Emitter::leave_sum(ir::ValueId result) {
     for (int r = 0; r < registers(result); ++r) {
         const std::string n = std::to_string(r);
         moves += "mov.b32 %" + n + ", " + kept->second + n + "; ";
-        operands += (r ? ", \"=" : "\"=") + std::string(type_of(result) == "float" ? "f" : "r") + "\"(" + name(result) + "[" + n + "])";
+        operands += (r ? ", \"=" : "\"=") + std::string(text::is_native_float(fn_.elem(result)) ? "f" : "r") + "\"(" + name(result) + "[" + n + "])";
     }
     line("asm volatile(\"" + moves + "\" : " + operands + ");");
     sums_.erase(kept);

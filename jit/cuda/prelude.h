@@ -44,6 +44,7 @@ public:
     /// x >> 2 where loops count x in steps and the rest of the mask changes nothing; for odd x it then takes the shift for no shift.
     std::string opaque(const std::string& integer);
     std::string from_bits(const Format& f, const std::string& code);  ///< a register from the code in an unsigned integer
+    std::string to_bits(const Format& f, const std::string& value);   ///< and back, zero-extended from the container
     /// Instructions of an operation that the text spells out, roughly; 0: the machine has the format.
     static int64_t emulation(const Format& f);
     /// Asks for a section of device text (device_text.h): "barrier", "mbarrier", "tma", "wgmma", "ldmatrix", ..
@@ -70,7 +71,6 @@ private:
     std::string integer_cast(const Format& to, const Format& from, const std::string& value);
     std::string float_to_integer(const Format& to, const Format& from, const std::string& value, Round round);
     std::string float_cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow);
-    std::string to_bits(const Format& f, const std::string& value);  ///< and back, zero-extended from the container
     std::string int_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     std::string prefix_cast(const Format& to, const std::string& value, Round round, Overflow overflow, const std::string& random,
                             const std::string& index);

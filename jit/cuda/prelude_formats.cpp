@@ -104,7 +104,6 @@ const char* unsigned_container(const Format& f) {
     }
 }
 
-bool sign_extends(const Format& f) { return f.is_signed && (f.is_int() || f.kind == FormatKind::fixed); }
 
 }  // namespace
 
@@ -141,7 +140,7 @@ bool Prelude::has_long_value(const Format& f) {
 std::string Prelude::type(const Format& f) const {
     if (f.is_bool()) return "bool";
     if (is_native_float(f)) return f.bits == 32 ? "float" : "double";
-    if (!sign_extends(f)) return unsigned_container(f);
+    if (!text::extends_sign(f)) return unsigned_container(f);
     static constexpr const char* names[] = {"signed char", "short", "int", "long long"};
     return names[std::countr_zero(f.container_bytes())];
 }
@@ -201,7 +200,7 @@ std::string Prelude::from_bits(const Format& f, const std::string& code) {
     const unsigned container = f.container_bytes() * 8, spare = (container < 32 ? 32u : container) - f.bits;
     const std::string T = type(f);
     if (f.bits == container) return "(" + T + ")" + text::atom(code);
-    if (sign_extends(f)) {
+    if (text::extends_sign(f)) {
         const std::string wide = container == 64 ? "long long" : "int", n = std::to_string(spare);
         return "(" + T + ")((" + wide + ")((unsigned " + (container == 64 ? "long long" : "int") + ")" + text::atom(code) + " << " + n + ") >> " + n +
                ")";

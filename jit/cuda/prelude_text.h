@@ -15,6 +15,8 @@ void replace_word(std::string& s, std::string_view word, std::string_view to);
 std::string atom(const std::string& e);
 /// f32 or f64 as IEEE has them, however declared.
 bool is_native_float(const Format& f);
+/// Is a code sign-extended where its container is wider?
+inline bool extends_sign(const Format& f) { return f.is_signed && (f.is_int() || f.kind == FormatKind::fixed); }
 /// Does a section have this op of the format `tag` as an instruction?
 bool has_instruction(ir::Op op, std::string_view tag);
 /// "0x1234u", or with "ull".
