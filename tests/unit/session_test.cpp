@@ -657,7 +657,7 @@ TEST_F(Session, InterruptsAreHeardWhileATextIsReadAndChecked) {
     ASSERT_EQ(eval("let kept = 3;"), TEGULA_OK);
     clockid_t clock{};
     ASSERT_EQ(::pthread_getcpuclockid(::pthread_self(), &clock), 0);
-    const double allowed = tegula::test::is_sanitized() ? 300 : 25;
+    const double allowed = tegula::test::is_sanitized() ? 300 : 50;  // the most that a user may wait; some 10 on an idle machine
     for (const auto& [what, text] : texts) {
         int heard = 0;
         double worst = 0;

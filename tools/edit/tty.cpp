@@ -70,7 +70,7 @@ void uninstall() {
 
 void restore_terminal() {
     const int kept = errno;
-    if (g_raw.exchange(false)) {
+    if (g_raw) {
         sigset_t background, before;  // a process that is not in the foreground would be stopped by SIGTTOU
         ::sigemptyset(&background);
         ::sigaddset(&background, SIGTTOU);
@@ -79,6 +79,7 @@ void restore_terminal() {
         while (::tcsetattr(g_in, TCSADRAIN, &g_found) != 0 && errno == EINTR) {
         }
         ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
+        g_raw = false;  // after it is: a signal in between restores once more, and ends the process
     }
     errno = kept;
 }
