@@ -62,7 +62,7 @@ Ex Emitter::place_in_tile(const TilePart& p, Ex r, Ex& condition) {
         const std::string i = fresh("i");
         line("const long long " + i + " = " + value.text() + ";");
         const Ex variable = pool_.name(kernel::Type::i64, i);
-        c.push_back(i32(variable));
+        c.push_back(u32(variable));  // ptxas takes one of several like sums of sign extensions for another
         if (!kind.in_bounds) condition = both(condition, within(variable, int64(shape[a])));
     }
     return number_of(shape, c);

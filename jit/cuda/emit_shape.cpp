@@ -143,7 +143,7 @@ void Emitter::cuda_gather(ir::InstId id) {
         line("const long long " + i + " = " + pool_.select(inside(layout(to), r), value, int64(-1)).text() + ";");
         std::vector<Ex> c = coordinates_of(to, r);
         const Ex at = pool_.name(kernel::Type::i64, i);
-        c[axis] = i32(at);
+        c[axis] = u32(at);
         assign_to(to, r, chosen(both(ge(at, 0), lt(at, shape[axis])), pointers[0] + "[" + number_of(shape, c).text() + "]", zero(to)));
     });
     close();
