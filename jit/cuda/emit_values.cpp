@@ -95,6 +95,7 @@ void Emitter::cast_pairs(ir::ValueId to, ir::ValueId from, const std::string& fu
 
 /// Two neighbours lie in one register, as they were loaded: both are decoded from there.
 void Emitter::decode_pairs(ir::ValueId to, ir::ValueId from) {
+    prelude_.need("bits");
     prelude_.need("pairs");
     declare(to);
     const int pairs = registers(to) / 2;

@@ -2,6 +2,7 @@
 #include "lang/kernel/expr.h"
 
 #include <algorithm>
+#include <bit>
 #include <unordered_set>
 #include <vector>
 
@@ -218,6 +219,14 @@ Ex Pool::binary(Op op, Ex a, Ex b) {
             if (const Ex simple = simplified(op, of, fa, a, b)) return simple;
             facts = facts_of(op, of, fa, fb);
             if (facts.least == facts.most) return constant(result, facts.least);
+        }
+        // (a & x) >> y: bits move down before they are masked.
+        const bool down = op == Op::shr || (op == Op::div && y && *y > 0 && std::has_single_bit(static_cast<uint64_t>(*y)));
+        if (down && y && a->op == Op::bit_and && a.type() == of && a->facts.never_negative()) {
+            const int64_t by = op == Op::shr ? *y : std::countr_zero(static_cast<uint64_t>(*y));
+            const Ex mask(a->operands[1]);
+            if (mask.constant() && by >= 0 && by < bits(of))
+                return binary(Op::bit_and, binary(Op::shr, Ex(a->operands[0]), number(by)), binary(Op::shr, mask, number(by)));
         }
         // (a + x) + y: one constant.
         if (op == Op::add && y && a->op == Op::add && a.type() == of && Ex(a->operands[1]).constant()) {
