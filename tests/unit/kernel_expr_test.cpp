@@ -190,6 +190,7 @@ TEST(KernelExpr, TextHasNoMoreParenthesesThanItNeeds) {
     EXPECT_EQ((i - (i - 1)).text(), "i - (i - 1)");
     EXPECT_EQ((i + -5).text(), "i - 5");
     EXPECT_EQ(((t & 112) >> 2).text(), "t >> 2 & 28") << "see Prelude::opaque";
+    EXPECT_EQ((cast(Type::i64, i & 24) >> 2).text(), "(long long)(i >> 2 & 6)");
     EXPECT_EQ(((t & 112) / 16).text(), "t >> 4");
     EXPECT_EQ((i * (i + 1) / 2 % 3).text(), "i * (i + 1) / 2 % 3");
     EXPECT_EQ(both(either(lt(i, 1), gt(i, 5)), negation(eq(i, 3))).text(), "(i < 1 || i > 5) && !(i == 3)");

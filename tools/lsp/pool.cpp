@@ -47,7 +47,7 @@ void Job::fail(int code, const std::string& why) {
         transport_.fail(id_, code, why);
 }
 
-Pool::Pool(Transport& transport, size_t workers) : transport_(transport) {
+Pool::Pool(size_t workers) {
     for (size_t i = 0; i < workers; ++i) workers_.emplace_back([this] { work_all(); });
 }
 

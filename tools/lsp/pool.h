@@ -70,7 +70,7 @@ public:
         std::function<json(Job&)> work;
         How how;
     };
-    Pool(Transport& transport, size_t workers);
+    explicit Pool(size_t workers);
     ~Pool();
     Pool(const Pool&) = delete;
     /// False: too much waits already.
@@ -83,7 +83,6 @@ public:
     void stop();
 
 private:
-    Transport& transport_;
     std::mutex mutex_;  ///< guards what follows
     std::condition_variable wake_;
     std::deque<Task> waiting_;

@@ -45,7 +45,7 @@ Server::Server(Session& session, int in, int out, const std::string& log)
       transport_(in, out, log),
       engine_(session.engine),
       workspace_(engine_.workspace().value()),
-      pool_(transport_, std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 2, kMostWorkers)) {}
+      pool_(std::clamp<size_t>(std::thread::hardware_concurrency() / 2, 2, kMostWorkers)) {}
 
 Server::~Server() {
     tegula_cancel(engine_.c(), 1);
