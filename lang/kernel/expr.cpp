@@ -221,13 +221,15 @@ Ex Pool::binary(Op op, Ex a, Ex b) {
             if (facts.least == facts.most) return constant(result, facts.least);
         }
         // (a & x) >> y: bits move down before they are masked.
-        const bool down = op == Op::shr || (op == Op::div && y && *y > 0 && std::has_single_bit(static_cast<uint64_t>(*y)));
+        const bool down =
+            op == Op::shr || (op == Op::div && y && *y > 0 && std::has_single_bit(static_cast<uint64_t>(*y)));
         const Ex masked = a->op == Op::cast ? Ex(a->operands[0]) : a;
         if (down && y && masked->op == Op::bit_and && masked->facts.never_negative() && a->facts == masked->facts) {
             const int64_t by = op == Op::shr ? *y : std::countr_zero(static_cast<uint64_t>(*y));
             const Ex value(masked->operands[0]), mask(masked->operands[1]);
             if (mask.constant() && by >= 0 && by < bits(masked.type()))
-                return cast(of, binary(Op::bit_and, binary(Op::shr, value, number(by)), binary(Op::shr, mask, number(by))));
+                return cast(of,
+                            binary(Op::bit_and, binary(Op::shr, value, number(by)), binary(Op::shr, mask, number(by))));
         }
         // (a + x) + y: one constant.
         if (op == Op::add && y && a->op == Op::add && a.type() == of && Ex(a->operands[1]).constant()) {

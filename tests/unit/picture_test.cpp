@@ -205,7 +205,6 @@ public:
         mpfr_neg(r.v_, v_, MPFR_RNDN);
         return r;
     }
-    friend bool operator<(const Real& a, const Real& b) { return mpfr_less_p(a.v_, b.v_); }
     friend bool operator==(const Real& a, const Real& b) { return mpfr_equal_p(a.v_, b.v_); }
     /// Six digits, as pictures give them, read again.
     double shown() const {
