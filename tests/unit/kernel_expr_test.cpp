@@ -166,7 +166,7 @@ TEST(KernelExpr, RandomExpressionsAreWhatCComputes) {
     }
     source += "extern \"C\" { extern const Fn table[]; const Fn table[] = {" + table + "}; }\n";
     HostLibrary library;
-    const bool built = library.build("kernel_expr_test_text", source, "-O0");
+    const bool built = library.build("kernel_expr_test_text", source, "-O0 -fwrapv");
     if (!library.found()) GTEST_SKIP() << "no compiler";
     ASSERT_TRUE(built);
     using Fn = int64_t (*)(int, int, int, unsigned, long long, long long, unsigned long long);
