@@ -1,0 +1,39 @@
+// Fills the texts of kernel_ops.def in (print.h).
+#include "jit/cuda/print.h"
+
+#include "lang/check.h"
+#include "lang/kernel/text.h"
+
+namespace tegula::cuda {
+
+std::string spelled(const kernel::Call& call) {
+    const std::string_view spelling = call.row->cuda;
+    const size_t count = call.operands.size();
+    uint32_t by_number = 0;
+    for (size_t i = 0; i + 1 < spelling.size(); ++i)
+        if (spelling[i] == '$' && spelling[i + 1] != '*') by_number |= 1u << (spelling[i + 1] - '0');
+    std::string out;
+    for (size_t i = 0; i < spelling.size(); ++i) {
+        if (spelling[i] != '$') {
+            out += spelling[i];
+            continue;
+        }
+        if (spelling[++i] != '*') {
+            const auto at = static_cast<size_t>(spelling[i] - '0');
+            TEGULA_CHECK(at < count, std::string(call.row->name) + ": a text with more operands");
+            out += call.operands[at].text();
+            continue;
+        }
+        const char* between = "";
+        for (size_t k = 0; k < count; ++k) {
+            if (by_number >> k & 1 || !kernel::is_printed(call.row->operands.of(k, count))) continue;
+            out += between + call.operands[k].text();
+            between = ", ";
+        }
+    }
+    return out;
+}
+
+std::string print(const kernel::Body& body, int depth) { return kernel::text(body, depth, spelled); }
+
+}  // namespace tegula::cuda

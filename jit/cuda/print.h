@@ -1,0 +1,14 @@
+// Statements of the kernel form as CUDA C++.
+#pragma once
+#include <string>
+
+#include "lang/kernel/kernel.h"
+
+namespace tegula::cuda {
+
+/// The operation's text (kernel_ops.def), without the semicolon.
+std::string spelled(const kernel::Call& call);
+/// The statements at a depth of four spaces each.
+std::string print(const kernel::Body& body, int depth = 1);
+
+}  // namespace tegula::cuda

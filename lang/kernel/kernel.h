@@ -1,0 +1,127 @@
+// The statements of one thread of a GPU kernel, as a tree. Lowering builds it (builder.h), and a printer writes it as
+// text of the machine. What is not converted yet is text.
+#pragma once
+#include <optional>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "lang/kernel/expr.h"
+#include "lang/kernel/ops.h"
+
+namespace tegula::kernel {
+
+struct Statement;
+/// Statements, one behind the other. Its own functions are defined where a Statement is complete.
+struct Body : std::vector<Statement> {
+    using std::vector<Statement>::vector;
+    Body();
+    Body(const Body&);
+    Body(Body&&) noexcept;
+    Body& operator=(const Body&);
+    Body& operator=(Body&&) noexcept;
+    ~Body();
+};
+
+/// A line as it stands.
+struct Text {
+    std::string line;
+};
+/// Blocks of text that follow one another: `if (..) {`, `} else {`, `}`. An empty first head is a plain block.
+struct TextBlocks {
+    struct Part {
+        std::string head;  ///< a line, with its brace
+        Body body = {};
+    };
+    std::vector<Part> parts;
+    std::string tail = "}";
+};
+/// The source line of what follows.
+struct Mark {
+    std::string directive;
+};
+/// `TYPE NAME = VALUE;` The type's text says whether the variable is const.
+struct Let {
+    std::string type, name;
+    Ex value;
+};
+/// `TYPE NAME[SIZE];`, or a variable where the size is 0. `initial` is text behind it: " = {}".
+struct Declare {
+    std::string type, name;
+    int64_t size = 0;
+    std::string initial = {};
+};
+/// `PLACE OPERATOR VALUE;`
+struct Assign {
+    Ex place, value;
+    std::string operation = "=";
+};
+constexpr int kNoPragma = 0, kUnrollAll = -1;
+/// A loop. Without a counter and a test it is endless, without a counter alone `while`.
+struct For {
+    std::string type = {}, counter = {};
+    Ex start = {}, test = {};
+    std::string next = {};  ///< "++r"
+    int unroll = kNoPragma;
+    Body body = {};
+};
+struct If {
+    Ex condition;
+    Body yes = {}, no = {};
+    bool has_else = false;
+    bool brief = false;     ///< in one line
+    std::string ring = {};  ///< the condition says that a stage of this ring is taken and not given back
+};
+struct Block {
+    Body body = {};
+};
+/// Threads that go their own way, in one statement of all that do.
+struct Roles {
+    struct Part {
+        std::string name;
+        int first = 0, end = 0;  ///< threads
+        int registers = 0;       ///< of each, once they have been exchanged; 0: they are not
+        Ex condition = {};       ///< empty: the rest, which the last part is
+        Body body = {};
+    };
+    std::vector<Part> parts;
+};
+struct Call {
+    const Row* row;
+    std::vector<Ex> operands;
+};
+/// `if (WHEN) break;`
+struct Break {
+    Ex when;
+};
+
+struct Statement {
+    std::variant<Text, TextBlocks, Mark, Let, Declare, Assign, For, If, Block, Roles, Call, Break> is;
+};
+
+/// A ring of stages in shared memory, by the names of its variables; those that it has not are empty.
+struct Ring {
+    std::string name;
+    int stages = 1;
+    std::string full = {}, empty = {};         ///< addresses of the first barriers; a ring that threads fill has none
+    std::string peer_empty = {};               ///< in the cluster: what is arrived at instead of `empty`
+    std::string put = {}, put_phase = {};      ///< stage to be filled next
+    std::string get = {}, get_phase = {};      ///< stage to be taken next
+    std::string release = {};                  ///< oldest stage that is taken, unless that is `get`
+    std::string ahead = {};                    ///< of a ring that threads fill: stages that are filled and not taken
+    bool own = false;                          ///< of such a ring: each thread reads what it has written itself
+};
+
+struct Kernel {
+    std::string name;
+    int threads = 128;
+    int arch = 90;
+    std::string thread = "t";            ///< the number of a thread
+    std::vector<std::string> named;      ///< stems of registers that PTX knows by name: NAME0, NAME1 ..
+    std::vector<Ring> rings;
+    std::set<std::string> sections;      ///< of device text that its operations need
+    Body body;
+};
+
+}  // namespace tegula::kernel
