@@ -147,10 +147,11 @@ Ex Builder::open_count(const std::string& name, int64_t count, int unroll) {
     return pool_.counter(name, count);
 }
 
-void Builder::open_if(Ex condition, std::string ring) {
+void Builder::open_if(Ex condition, std::string ring, int beyond) {
     TEGULA_CHECK(!condition_, "a block under a condition");
     If choice{condition};
     choice.ring = std::move(ring);
+    choice.beyond = beyond;
     Statement& s = add({std::move(choice)});
     enter(s, std::get<If>(s.is).yes);
 }

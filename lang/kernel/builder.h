@@ -46,7 +46,8 @@ public:
     void open_for(For loop);
     /// "for (int name = 0; name < count; ++name)"; the counter.
     Ex open_count(const std::string& name, int64_t count, int unroll = kNoPragma);
-    void open_if(Ex condition, std::string ring = {});
+    /// `ring`: the condition says that more than `beyond` of its stages are taken and not given back.
+    void open_if(Ex condition, std::string ring = {}, int beyond = 0);
     void open_block();
     void open_role(Roles::Part role);  ///< the first of a statement of roles
     void next_role(Roles::Part role);

@@ -1,5 +1,5 @@
-// The statements of one thread of a GPU kernel, as a tree. Lowering builds it (builder.h), and a printer writes it as
-// text of the machine. What is not converted yet is text.
+// The statements of one thread of a GPU kernel, as a tree. Lowering builds it (builder.h), verify.h proves
+// what it relies on, and a printer writes it as text of the machine. What is not converted yet is text.
 #pragma once
 #include <optional>
 #include <set>
@@ -71,7 +71,8 @@ struct If {
     Body yes = {}, no = {};
     bool has_else = false;
     bool brief = false;     ///< in one line
-    std::string ring = {};  ///< the condition says that a stage of this ring is taken and not given back
+    std::string ring = {};  ///< the condition says that more than `beyond` stages of this ring are taken
+    int beyond = 0;
 };
 struct Block {
     Body body = {};
@@ -104,23 +105,23 @@ struct Statement {
 struct Ring {
     std::string name;
     int stages = 1;
-    std::string full = {}, empty = {};         ///< addresses of the first barriers; a ring that threads fill has none
-    std::string peer_empty = {};               ///< in the cluster: what is arrived at instead of `empty`
-    std::string put = {}, put_phase = {};      ///< stage to be filled next
-    std::string get = {}, get_phase = {};      ///< stage to be taken next
-    std::string release = {};                  ///< oldest stage that is taken, unless that is `get`
-    std::string ahead = {};                    ///< of a ring that threads fill: stages that are filled and not taken
-    bool own = false;                          ///< of such a ring: each thread reads what it has written itself
+    std::string full = {}, empty = {};     ///< addresses of the first barriers; a ring that threads fill has none
+    std::string peer_empty = {};           ///< in the cluster: what is arrived at instead of `empty`
+    std::string put = {}, put_phase = {};  ///< stage to be filled next
+    std::string get = {}, get_phase = {};  ///< stage to be taken next
+    std::string release = {};              ///< oldest stage that is taken, unless that is `get`
+    std::string ahead = {};                ///< of a ring that threads fill: stages that are filled and not taken
+    bool own = false;                      ///< of such a ring: each thread reads what it has written itself
 };
 
 struct Kernel {
     std::string name;
     int threads = 128;
     int arch = 90;
-    std::string thread = "t";            ///< the number of a thread
-    std::vector<std::string> named;      ///< stems of registers that PTX knows by name: NAME0, NAME1 ..
+    std::string thread = "t";        ///< the number of a thread
+    std::vector<std::string> named;  ///< stems of registers that PTX knows by name: NAME0, NAME1 ..
     std::vector<Ring> rings;
-    std::set<std::string> sections;      ///< of device text that its operations need
+    std::set<std::string> sections;  ///< of device text that its operations need
     Body body;
 };
 

@@ -5,9 +5,9 @@ namespace tegula::kernel {
 
 namespace {
 
-constexpr std::string_view kWords[] = {"any",    "number",    "wide",    "constant",  "newer",   "count",
-                                           "result", "sum",       "named",   "named_sum", "counter", "area_from",
-                                           "area_to", "barrier",  "peer",    "map",       "function", "type"};
+constexpr std::string_view kWords[] = {"any",     "number",  "wide",  "constant",  "newer",    "count",
+                                       "result",  "sum",     "named", "named_sum", "counter",  "area_from",
+                                       "area_to", "barrier", "peer",  "map",       "function", "type"};
 
 /// A word that names no operand ends the build: throw is no constant expression.
 constexpr Operand operand_of(std::string_view word) {
@@ -34,9 +34,18 @@ constexpr Signature signature_of(std::string_view text) {
 }
 
 constexpr Row kRows[] = {
-#define KERNEL_OP(name, operands, effects, threads, queue, first, last, cuda, section, doc)                    \
-    {KernelOp::name, #name, signature_of(operands), static_cast<uint16_t>(effects), threads, Queue::queue, first, \
-     last,           cuda,  section,                doc},
+#define KERNEL_OP(name, operands, effects, threads, queue, first, last, cuda, section, doc) \
+    {KernelOp::name,                                                                        \
+     #name,                                                                                 \
+     signature_of(operands),                                                                \
+     static_cast<uint16_t>(effects),                                                        \
+     threads,                                                                               \
+     Queue::queue,                                                                          \
+     first,                                                                                 \
+     last,                                                                                  \
+     cuda,                                                                                  \
+     section,                                                                               \
+     doc},
 #include "lang/kernel/kernel_ops.def"
 };
 

@@ -14,24 +14,24 @@ enum class KernelOp : uint8_t {
 
 /// What an operand is to its operation.
 enum class Operand : uint8_t {
-    any,         ///< read
-    number,      ///< a 32-bit integer that is read
-    wide,        ///< an integer that is read
-    constant,    ///< a number that the compiler knows
-    newer,       ///< such a number: groups that may be on their way; -1: all. Printed only by texts that name it
-    count,       ///< such a number: threads that meet
-    result,      ///< a variable or registers, written
-    sum,         ///< the same, read and written
-    named,       ///< registers that PTX knows by name (Kernel::named), read; not printed
-    named_sum,   ///< the same, read and written
-    counter,     ///< a variable of a ring, read and written
-    area_from,   ///< an address of shared or tensor memory that is read
-    area_to,     ///< the same, written
-    barrier,     ///< the address of a barrier in shared memory
-    peer,        ///< the same, of a CTA of the cluster
-    map,         ///< a tensor map
-    function,    ///< the name of a device function
-    type,        ///< a C type
+    any,        ///< read
+    number,     ///< a 32-bit integer that is read
+    wide,       ///< an integer that is read
+    constant,   ///< a number that the compiler knows
+    newer,      ///< such a number: groups that may be on their way; -1: all. Printed only by texts that name it
+    count,      ///< such a number: threads that meet
+    result,     ///< a variable or registers, written
+    sum,        ///< the same, read and written
+    named,      ///< registers that PTX knows by name (Kernel::named), read; not printed
+    named_sum,  ///< the same, read and written
+    counter,    ///< a variable of a ring, read and written
+    area_from,  ///< an address of shared or tensor memory that is read
+    area_to,    ///< the same, written
+    barrier,    ///< the address of a barrier in shared memory
+    peer,       ///< the same, of a CTA of the cluster
+    map,        ///< a tensor map
+    function,   ///< the name of a device function
+    type,       ///< a C type
 };
 
 enum Effect : uint16_t {
@@ -39,12 +39,12 @@ enum Effect : uint16_t {
     WRITES_SHARED = 2,
     READS_GLOBAL = 4,
     WRITES_GLOBAL = 8,
-    MEETS = 16,        ///< all threads that it names have to come
-    ORDERS = 32,       ///< what threads did before it is seen by those that follow
-    VARIES = 64,       ///< its result is not the same in all threads
-    ISSUES = 128,      ///< work into its queue
-    COMMITS = 256,     ///< closes a group of the queue
-    AWAITS = 512,      ///< groups of the queue
+    MEETS = 16,          ///< all threads that it names have to come
+    ORDERS = 32,         ///< what threads did before it is seen by those that follow
+    VARIES = 64,         ///< its result is not the same in all threads
+    ISSUES = 128,        ///< work into its queue
+    COMMITS = 256,       ///< closes a group of the queue
+    AWAITS = 512,        ///< groups of the queue
     INITIALISES = 1024,  ///< a barrier
     SHOWS = 2048,        ///< initialised barriers to bulk copies
     ARRIVES = 4096,      ///< at a barrier
@@ -94,8 +94,6 @@ struct Row {
 
 std::span<const Row> all_rows();
 inline const Row& row(KernelOp op) { return all_rows()[static_cast<size_t>(op)]; }
-inline bool is_printed(Operand o) {
-    return o != Operand::named && o != Operand::named_sum && o != Operand::newer;
-}
+inline bool is_printed(Operand o) { return o != Operand::named && o != Operand::named_sum && o != Operand::newer; }
 
 }  // namespace tegula::kernel

@@ -9,8 +9,7 @@ class Writer {
 public:
     explicit Writer(CallText call) : call_(call) {}
     void body(const Body& statements, int depth) {
-        for (const Statement& s : statements)
-            std::visit([&](const auto& is) { write(is, depth); }, s.is);
+        for (const Statement& s : statements) std::visit([&](const auto& is) { write(is, depth); }, s.is);
     }
     std::string take() { return std::move(out_); }
 

@@ -1,0 +1,197 @@
+// Names in text: which are declared, written, indexed, and whether device functions that move queues are called.
+#include <algorithm>
+#include <array>
+
+#include "lang/kernel/program.h"
+
+namespace tegula::kernel {
+
+namespace {
+
+struct Token {
+    enum Kind : uint8_t { identifier, number, literal, sign } kind;
+    std::string_view text;
+    bool is(std::string_view what) const { return kind != literal && text == what; }
+};
+
+bool in_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+size_t sign_length(std::string_view text) {
+    static constexpr std::array<std::string_view, 22> kSigns = {
+        "<<=", ">>=", "->", "++", "--", "==", "!=", "<=", ">=", "+=", "-=",
+        "*=",  "/=",  "%=", "&=", "|=", "^=", "<<", ">>", "&&", "||", "::"};
+    for (const std::string_view s : kSigns)
+        if (text.starts_with(s)) return s.size();
+    return 1;
+}
+
+std::vector<Token> tokens_of(std::string_view text) {
+    std::vector<Token> out;
+    for (size_t i = 0; i < text.size();) {
+        const char c = text[i];
+        size_t end = i + 1;
+        Token::Kind kind = Token::sign;
+        if (c == ' ' || c == '\n' || c == '\t') {
+            ++i;
+            continue;
+        }
+        if (c == '#') {  // a directive
+            end = text.find('\n', i);
+            i = end == std::string_view::npos ? text.size() : end;
+            continue;
+        }
+        if (text.substr(i).starts_with("//")) {
+            end = text.find('\n', i);
+            i = end == std::string_view::npos ? text.size() : end;
+            continue;
+        }
+        if (c == '"' || c == '\'') {
+            kind = Token::literal;
+            while (end < text.size() && text[end] != c) end += text[end] == '\\' ? 2 : 1;
+            end = std::min(end + 1, text.size());
+        } else if (in_name(c)) {
+            kind = is_digit(c) ? Token::number : Token::identifier;
+            while (end < text.size() && (in_name(text[end]) || (kind == Token::number && text[end] == '.'))) ++end;
+        } else {
+            end = i + sign_length(text.substr(i));
+        }
+        out.push_back({kind, text.substr(i, end - i)});
+        i = end;
+    }
+    return out;
+}
+
+bool is_type(std::string_view word) {
+    static constexpr std::array<std::string_view, 18> kTypes = {
+        "int",  "unsigned", "float", "double", "char",  "short", "long", "bool",   "void",
+        "auto", "const",    "uint2", "uint4",  "uint3", "int2",  "int4", "float2", "float4"};
+    return std::find(kTypes.begin(), kTypes.end(), word) != kTypes.end();
+}
+
+bool is_keyword(std::string_view word) {
+    static constexpr std::array<std::string_view, 22> kWords = {
+        "return",    "else",    "goto",   "case",   "new",      "delete",      "if",  "for",
+        "while",     "do",      "switch", "break",  "continue", "default",     "asm", "volatile",
+        "constexpr", "alignas", "static", "signed", "sizeof",   "maybe_unused"};
+    return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
+}
+
+bool assigns(const Token& token) {
+    return token.kind == Token::sign && token.text.back() == '=' && token.text != "==" && token.text != "!=" &&
+           token.text != "<=" && token.text != ">=";
+}
+
+class Reader {
+public:
+    Reader(Program& program, std::string_view text, bool notes)
+        : program_(program), notes_(notes), tokens_(tokens_of(text)) {}
+
+    std::vector<Mention> read() {
+        int depth = 0, declaring = kNone;  // the depth of parentheses of a declaration
+        for (size_t i = 0; i < tokens_.size(); ++i) {
+            const Token& t = tokens_[i];
+            if (t.is("(") || t.is("[") || t.is("{")) ++depth;
+            if (t.is(")") || t.is("]") || t.is("}")) --depth;
+            if (t.is(";")) declaring = kNone;
+            if (t.kind == Token::literal) in_literal(t.text);
+            if (t.kind != Token::identifier || is_type(t.text) || is_keyword(t.text)) continue;
+            if (i && (before(i).is(".") || before(i).is("->") || before(i).is("::"))) continue;
+            if (after(i).is("(")) {
+                note(t.text);
+                continue;
+            }
+            Mention m{program_.number(t.text)};
+            m.declared = declares(i) || (declaring == depth && before(i).is(",") && after(i).is("="));
+            if (m.declared) declaring = depth;
+            m.indexed = after(i).is("[");
+            if (m.indexed && i + 3 < tokens_.size() && tokens_[i + 2].kind == Token::number && tokens_[i + 3].is("]"))
+                m.index = value(tokens_[i + 2].text);
+            m.written = (i && (before(i).is("++") || before(i).is("--"))) || after(i).is("++") || after(i).is("--") ||
+                        assigns(behind_indices(i));
+            out_.push_back(m);
+        }
+        return std::move(out_);
+    }
+
+private:
+    const Token& before(size_t i) const { return i ? tokens_[i - 1] : nothing_; }
+    const Token& after(size_t i) const { return i + 1 < tokens_.size() ? tokens_[i + 1] : nothing_; }
+
+    static int64_t value(std::string_view digits) {
+        int64_t v = 0;
+        for (const char c : digits) {
+            if (!is_digit(c)) return kUnknown;
+            v = v * 10 + (c - '0');
+            if (v > INT32_MAX) return kUnknown;
+        }
+        return v;
+    }
+
+    const Token& behind_indices(size_t i) const {
+        size_t at = i + 1;
+        while (at < tokens_.size() && tokens_[at].is("[")) {
+            int depth = 0;
+            do {
+                depth += tokens_[at].is("[") ? 1 : tokens_[at].is("]") ? -1 : 0;
+                ++at;
+            } while (at < tokens_.size() && depth > 0);
+        }
+        return at < tokens_.size() ? tokens_[at] : nothing_;
+    }
+
+    /// Two names side by side, or a type and stars, then a name.
+    bool declares(size_t i) const {
+        const Token& next = after(i);
+        if (!(next.is("=") || next.is(";") || next.is("[") || next.is(",") || next.text.empty())) return false;
+        size_t at = i;
+        bool stars = false;
+        while (at > 0 && (tokens_[at - 1].is("*") || tokens_[at - 1].is("&"))) --at, stars = true;
+        if (at == 0 || tokens_[at - 1].kind != Token::identifier) return false;
+        const std::string_view type = tokens_[at - 1].text;
+        return is_type(type) || (!stars && !is_keyword(type));
+    }
+
+    void in_literal(std::string_view text) {
+        const std::vector<std::string>& stems = program_.kernel.named;
+        for (size_t i = 0; i < text.size() && !stems.empty();) {
+            if (!in_name(text[i])) {
+                ++i;
+                continue;
+            }
+            size_t end = i;
+            while (end < text.size() && in_name(text[end])) ++end;
+            std::string_view word = text.substr(i, end - i);
+            while (!word.empty() && is_digit(word.back())) word.remove_suffix(1);
+            const auto stem = std::find(stems.begin(), stems.end(), word);
+            if (stem != stems.end()) out_.push_back({program_.number(*stem), false, true});
+            i = end;
+        }
+        if (notes_ && text.find("wgmma.") != std::string_view::npos)
+            program_.text_queues[static_cast<size_t>(Queue::wgmma)] = true;
+    }
+
+    void note(std::string_view function) {
+        if (!notes_) return;
+        const auto known = program_.functions.find(function);
+        if (known == program_.functions.end()) return;
+        const Row& r = *known->second;
+        if (r.has(ISSUES) || r.has(COMMITS) || r.has(AWAITS)) program_.text_queues[static_cast<size_t>(r.queue)] = true;
+        if (r.has(INITIALISES) || r.has(ARRIVES) || r.has(WAITS) || r.queue == Queue::barrier)
+            program_.text_barriers = true;
+    }
+
+    Program& program_;
+    bool notes_;
+    std::vector<Token> tokens_;
+    std::vector<Mention> out_;
+    Token nothing_{Token::sign, {}};
+};
+
+}  // namespace
+
+std::vector<Mention> mentions_of(Program& program, std::string_view text, bool notes) {
+    return Reader(program, text, notes).read();
+}
+
+}  // namespace tegula::kernel
