@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <variant>
 #include <vector>
@@ -20,7 +21,7 @@ namespace tegula {
 struct GpuEstimate {
     /// The time that a launch takes if it waits for this alone, its start included.
     struct Part {
-        const char* name = "";  ///< "latency", "tensor cores", "issue slots", "L2", "memory"
+        const char* name = "";
         double microseconds = 0;
         void fields(auto&& f) const { f("name", name), f("microseconds", microseconds); }
     };
@@ -40,7 +41,8 @@ struct GpuEstimate {
     double codes = 0;         ///< elements of at most 8 bits that the launch casts, each as often as a program does
     const char* bound = "";   ///< the part that takes longest
     std::string row = {};     ///< instruction of the product that takes longest; empty: no product
-    std::array<Part, 5> parts;
+    enum : size_t { latency, tensor_cores, issue_slots, l2, memory, parts_count };
+    std::array<Part, parts_count> parts;
     /// "32 programs on 132 SMs, 1 each at a time, wgmma.bf16.f32, bound by latency".
     std::string text() const;
     void fields(auto&& f) const {
@@ -237,8 +239,13 @@ struct Decoding {
 /// How a tile changes hands.
 struct Conversion {
     static constexpr const char* kind = "conversion";
-    /// "to shared", "to tensor memory", "no zeros", "from tensor memory", "from shared", "shuffles", "scratch", "renamed"
-    std::string way;
+    enum Way : uint8_t { to_shared, to_tensor_memory, no_zeros, from_tensor_memory, from_shared, shuffled, through_scratch, renamed };
+    static constexpr std::string_view to_string(Way way) {
+        constexpr std::string_view kNames[] = {"to shared",   "to tensor memory", "no zeros", "from tensor memory",
+                                               "from shared", "shuffles",         "scratch",  "renamed"};
+        return kNames[way];
+    }
+    Way way = renamed;
     Shape tile;
     std::string layout;  ///< in shared memory
     int shuffles = 0;    ///< of a thread
@@ -251,7 +258,7 @@ struct Conversion {
     std::optional<Side> written, read;  ///< of scratch
     bool global_scratch = false;
     void fields(auto&& f) const {
-        f("way", way), f("tile", tile), f("layout", layout), f("shuffles", shuffles), f("scratch_bytes", scratch_bytes), f("written", written);
+        f("way", to_string(way)), f("tile", tile), f("layout", layout), f("shuffles", shuffles), f("scratch_bytes", scratch_bytes), f("written", written);
         f("read", read), f("global_scratch", global_scratch);
     }
 };
@@ -268,7 +275,12 @@ struct LocalTile {
 struct CopyAhead {
     static constexpr const char* kind = "copy ahead";
     std::string tensor;
-    std::string by;  ///< "TMA", "threads" that compute, "own": each thread for itself; empty: `refusal` says why not
+    enum Mover : uint8_t { nobody, tma, threads, own };  ///< threads that compute, or each for itself; nobody: `refusal` says why
+    static constexpr std::string_view to_string(Mover by) {
+        constexpr std::string_view kNames[] = {"", "TMA", "threads", "own"};
+        return kNames[by];
+    }
+    Mover by = nobody;
     int stages = 0;
     int64_t stage_bytes = 0;
     int swizzle = 0;       ///< bytes
@@ -276,7 +288,7 @@ struct CopyAhead {
     std::string unshared;  ///< why those of a cluster do not
     std::string refusal;
     void fields(auto&& f) const {
-        f("tensor", tensor), f("by", by), f("stages", stages), f("stage_bytes", stage_bytes), f("swizzle", swizzle), f("sharers", sharers);
+        f("tensor", tensor), f("by", to_string(by)), f("stages", stages), f("stage_bytes", stage_bytes), f("swizzle", swizzle), f("sharers", sharers);
         f("unshared", unshared), f("refusal", refusal);
     }
 };
@@ -309,15 +321,20 @@ struct Resources {
     int warps = 0;    ///< that compute
     int threads = 0;  ///< with those that copy
     std::array<int, 3> cluster = {1, 1, 1};
-    int registers = 0;          ///< of a thread that computes
-    std::string registers_are;  ///< "set" by the kernel, "bounded", or "estimated"
+    int registers = 0;                                      ///< of a thread that computes
+    enum Source : uint8_t { unknown, set, bounded, estimated };  ///< set: by the kernel
+    static constexpr std::string_view to_string(Source source) {
+        constexpr std::string_view kNames[] = {"", "set", "bounded", "estimated"};
+        return kNames[source];
+    }
+    Source registers_are = unknown;
     int64_t shared_bytes = 0, workspace_bytes = 0;
     int tensor_columns = 0;
     int per_sm = 1;
     std::string limit;  ///< of programs that an SM holds: as in GpuEstimate
     std::vector<Buffer> buffers;
     void fields(auto&& f) const {
-        f("warps", warps), f("threads", threads), f("cluster", cluster), f("registers", registers), f("registers_are", registers_are);
+        f("warps", warps), f("threads", threads), f("cluster", cluster), f("registers", registers), f("registers_are", to_string(registers_are));
         f("shared_bytes", shared_bytes), f("workspace_bytes", workspace_bytes), f("tensor_columns", tensor_columns), f("per_sm", per_sm);
         f("limit", limit), f("buffers", buffers);
     }
@@ -366,13 +383,18 @@ struct CpuPrograms {
     static constexpr const char* kind = "cpu programs";
     bool single = false;
     std::vector<std::string> grid;  ///< by axis: what the kernel says of it
-    std::string threads;            ///< "executor" of the host, "pool", "own" threads of cooperative programs
+    enum Threads : uint8_t { none, executor, pool, own };  ///< executor: of the host; own: of each program, as of cooperative ones
+    static constexpr std::string_view to_string(Threads threads) {
+        constexpr std::string_view kNames[] = {"", "executor", "pool", "own"};
+        return kNames[threads];
+    }
+    Threads threads = none;
     unsigned most_of_pool = 0;      ///< 0: no bound
     bool pinned = false;
     unsigned cores = 1;
     uint64_t scratch_bytes = 0;  ///< of a thread
     void fields(auto&& f) const {
-        f("single", single), f("grid", grid), f("threads", threads), f("most_of_pool", most_of_pool), f("pinned", pinned), f("cores", cores);
+        f("single", single), f("grid", grid), f("threads", to_string(threads)), f("most_of_pool", most_of_pool), f("pinned", pinned), f("cores", cores);
         f("scratch_bytes", scratch_bytes);
     }
 };

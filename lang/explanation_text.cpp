@@ -171,19 +171,19 @@ std::string Text::operator()(const Conversion& c) const {
                (s.bank_accesses == 1 ? "no bank conflicts" : number(s.bank_accesses) + " accesses to a bank");
     };
     std::string out = "tile " + to_string(c.tile) + " ";
-    if (c.way == "to shared")
+    if (c.way == Conversion::to_shared)
         out += "is put into shared memory (" + c.layout + ") for a product";
-    else if (c.way == "no zeros")
+    else if (c.way == Conversion::no_zeros)
         out += "of zeros needs no place: its product overwrites tensor memory";
-    else if (c.way == "to tensor memory")
+    else if (c.way == Conversion::to_tensor_memory)
         out += "is put into tensor memory for a product";
-    else if (c.way == "from tensor memory")
+    else if (c.way == Conversion::from_tensor_memory)
         out += "is read from tensor memory into registers";
-    else if (c.way == "from shared")
+    else if (c.way == Conversion::from_shared)
         out += "is read from shared memory into registers";
-    else if (c.way == "shuffles")
+    else if (c.way == Conversion::shuffled)
         out += "changes its layout: " + number(c.shuffles) + " shuffles per thread";
-    else if (c.way == "scratch")
+    else if (c.way == Conversion::through_scratch)
         out += "changes its layout: through " + number(c.scratch_bytes) + " bytes of scratch" + (c.written ? side("written", *c.written) : "") +
                (c.read ? side("read", *c.read) : "");
     else
@@ -193,12 +193,12 @@ std::string Text::operator()(const Conversion& c) const {
 
 std::string Text::operator()(const CopyAhead& c) const {
     const std::string load = "load of " + (c.tensor.empty() ? "a tensor" : "`" + c.tensor + "`") + ": ";
-    if (c.by.empty()) return load + "not copied ahead, because " + c.refusal;
-    const bool own = c.by == "own";
+    if (c.by == CopyAhead::nobody) return load + "not copied ahead, because " + c.refusal;
+    const bool own = c.by == CopyAhead::own;
     std::string out = load + "copied ahead by " +
-                      (own             ? "each thread for itself"
-                       : c.by == "TMA" ? "TMA"
-                                       : "the threads that compute") +
+                      (own                      ? "each thread for itself"
+                       : c.by == CopyAhead::tma ? "TMA"
+                                                : "the threads that compute") +
                       " through a ring of " + count_text(c.stages, "stage") + (own ? "" : ", swizzle of " + number(c.swizzle) + " bytes");
     if (c.sharers > 1) out += ", by multicast to " + number(c.sharers) + " programs of a cluster, which copy a part each";
     if (!c.unshared.empty()) out += ", by every program of a cluster for itself: " + c.unshared;
@@ -209,7 +209,7 @@ std::string Text::operator()(const Resources& r) const {
     std::string out = "resources of a program: " + count_text(r.threads, "thread");
     if (r.threads > 32 * r.warps) out += ", of which " + number(r.threads - 32 * r.warps) + " copy";
     out += ", ";
-    if (r.registers_are == "estimated") out += "about ";
+    if (r.registers_are == Resources::estimated) out += "about ";
     out += count_text(r.registers, "register") + " each, ";
     out += r.shared_bytes ? large_text(static_cast<uint64_t>(r.shared_bytes)) + " of shared memory" : "no shared memory";
     if (!r.buffers.empty()) {
@@ -240,13 +240,13 @@ std::string Text::operator()(const CpuPrograms& p) const {
     const std::string scratch = "; a thread has " + large_text(p.scratch_bytes) + " of scratch memory";
     if (p.single) return "the grid has one program, which runs on the calling thread" + scratch;
     std::string threads = "threads of the host's executor";
-    if (p.threads == "pool") {
+    if (p.threads == CpuPrograms::pool) {
         threads = p.most_of_pool ? "the calling thread and " + std::to_string(p.most_of_pool) + " of the pool" : "the threads of the pool";
         if (p.pinned) threads += ", each pinned to a core";
     }
     const std::string grid = joined(p.grid, " x ", [](const std::string& axis) { return axis; });
     const std::string programs = "programs of the grid" + (grid.empty() ? "" : " (" + grid + ")");
-    if (p.threads == "own") return programs + " get a thread each, which is made for the launch" + scratch;
+    if (p.threads == CpuPrograms::own) return programs + " get a thread each, which is made for the launch" + scratch;
     return programs + " run on " + threads + ", as many as there are programs and at most `threads` of the launch (all cores by default, " +
            std::to_string(p.cores) + " here)" + scratch;
 }

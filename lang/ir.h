@@ -32,11 +32,15 @@ enum Trait : uint32_t {
     TERMINATOR = 8,
     REGIONS = 16,
     EFFECT = 32,
-    COMMUTES = 64,
-    ELEMWISE = 128,
-    FREE = 256,
-    VIEW = 512,
-    MEETS = 1024
+    ELEMWISE = 64,
+    FREE = 128,
+    VIEW = 256,
+    MEETS = 512,
+    POINTWISE = 1024,
+    APART = 2048,
+    WHOLE = 4096,
+    DIVERGES = 8192,
+    COMPUTES = 16384
 };
 enum Domain : uint32_t { B = 1, S = 2, U = 4, F = 8, X = 16, P = 32 };
 enum class ResultRule : uint8_t { same, boolean, i32, structured };
@@ -59,10 +63,12 @@ Op find_op(std::string_view name);
 Op find_function(std::string_view name);
 /// Has its row one of the traits?
 inline bool has_trait(Op op, uint32_t traits) { return (op_row(op).traits & traits) != 0; }
+/// Does it read memory, and nothing else happens?
+inline bool only_reads(Op op) { return (op_row(op).traits & (READS | WRITES | EFFECT)) == READS; }
 /// dot and dot_scaled: operands 0, 1 and 2 are the factors and what their product is added to.
 inline bool is_product(Op op) { return op == Op::dot || op == Op::dot_scaled; }
 /// Is each element of the result made from the operands' elements at its own place?
-inline bool is_pointwise(Op op) { return has_trait(op, ELEMWISE) || op == Op::select || op == Op::cast || op == Op::bitcast; }
+inline bool is_pointwise(Op op) { return has_trait(op, POINTWISE); }
 /// load, store, ptr_load, ptr_store, channel_put: their flags hold a Caching.
 bool may_ask_caches(Op op);
 /// Is `format` (or, for pointers, `pointer`) in an elementwise op's domain?

@@ -11,6 +11,7 @@ namespace tegula {
 struct Arch {
     const char* name;       ///< what NVRTC is given: "sm_90a" for a cubin of that GPU alone, "compute_90" for PTX that later ones run, too
     int number;             ///< 75, 80, 86, 89, 90, 100, 120
+    bool ptx;               ///< PTX that later GPUs run, too, rather than a cubin
     int shared_bytes;       ///< usable by one CTA
     int registers;          ///< 32-bit registers of an SM
     bool cp_async, tma, wgmma, tcgen05;
@@ -22,7 +23,7 @@ struct Arch {
     int l2_bytes, memory_bytes;  ///< read per clock by all SMs together
     int clock_mhz;
 
-    bool is_ptx() const { return std::string_view(name).starts_with("compute_"); }
+    bool is_ptx() const { return ptx; }
 };
 std::span<const Arch> all_archs();
 /// "sm_90a", "sm_90" (-> the row of that number), "90", "compute_90"; null when unknown.

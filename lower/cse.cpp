@@ -46,8 +46,7 @@ public:
 
 private:
     bool takes_part(const Inst& inst) const {
-        const uint32_t traits = op_row(inst.op).traits;
-        return !(traits & REGIONS) && ((traits & PURE) || traits == READS) && inst.results.count > 0;
+        return !has_trait(inst.op, REGIONS) && (has_trait(inst.op, PURE) || only_reads(inst.op)) && inst.results.count > 0;
     }
     Key key(const Inst& inst) const {
         Key k{static_cast<uint64_t>(inst.op), has_trait(inst.op, READS) ? epoch_ : 0, inst.operands.count};

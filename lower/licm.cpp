@@ -30,10 +30,9 @@ private:
                constant_int(fn_, operands[2], step) && lo < hi && step > 0;
     }
     bool movable(const Inst& inst, InstId loop) const {
-        const uint32_t traits = op_row(inst.op).traits;
-        if (traits & REGIONS) return false;
-        if (!(traits & PURE)) {
-            if (traits != READS || !surely_runs(fn_.inst(loop)) || has_trait_within(fn_, loop, WRITES)) return false;
+        if (has_trait(inst.op, REGIONS)) return false;
+        if (!has_trait(inst.op, PURE)) {
+            if (!only_reads(inst.op) || !surely_runs(fn_.inst(loop)) || has_trait_within(fn_, loop, WRITES)) return false;
             const Type& object = fn_.type(fn_.operands(inst)[0]);
             if (object.kind != Type::tensor || object.mode != Mode::in) return false;
         }

@@ -29,16 +29,17 @@ constexpr int kItems[] = {K::S_IMPORT, K::S_CONST, K::S_TYPE, K::S_STRUCT, K::S_
 constexpr int kClauses[] = {K::S_GRID, K::S_WHERE, K::S_TUNE, K::S_DISPATCH, K::S_SCHEDULE, K::S_ATTRIBUTE};
 
 struct Group {
+    enum Kind { item, statement, clause, expression, operation } kind;
     const char* name;
     int marks[2];  ///< tokens whose presence shows that the whole group may stand here
     const int *begin, *end;
 };
 const Group kGroups[] = {
-    {"an item", {K::S_KERNEL, K::S_FN}, std::begin(kItems), std::end(kItems)},
-    {"a statement", {K::S_LET, K::S_RETURN}, std::begin(kStatements), std::end(kStatements)},
-    {"a kernel clause", {K::S_GRID, K::S_WHERE}, std::begin(kClauses), std::end(kClauses)},
-    {"an expression", {K::S_IDENT, K::S_INT}, std::begin(kExpressionStarts), std::end(kExpressionStarts)},
-    {"an operator", {K::S_SLASH, K::S_PERCENT}, std::begin(kOperators), std::end(kOperators)},
+    {Group::item, "an item", {K::S_KERNEL, K::S_FN}, std::begin(kItems), std::end(kItems)},
+    {Group::statement, "a statement", {K::S_LET, K::S_RETURN}, std::begin(kStatements), std::end(kStatements)},
+    {Group::clause, "a kernel clause", {K::S_GRID, K::S_WHERE}, std::begin(kClauses), std::end(kClauses)},
+    {Group::expression, "an expression", {K::S_IDENT, K::S_INT}, std::begin(kExpressionStarts), std::end(kExpressionStarts)},
+    {Group::operation, "an operator", {K::S_SLASH, K::S_PERCENT}, std::begin(kOperators), std::end(kOperators)},
 };
 
 std::string shown(int kind) {
@@ -70,14 +71,16 @@ std::string describe_expected(std::vector<int> expected) {
     std::vector<int> covered;
     if (has(K::S_ADD_ASSIGN)) covered.push_back(K::S_ASSIGN);
     if (has(K::S_ADD_ASSIGN)) covered.push_back(K::S_COLON);  // of a declaration without keyword, which is no advice
+    const Group* first = nullptr;
     bool statement = false;
     for (const Group& group : kGroups) {
         if (!has(group.marks[0]) || !has(group.marks[1])) continue;
         covered.insert(covered.end(), group.begin, group.end);
         // A statement may be an expression: one word is enough.
-        bool is_expression = std::string_view(group.name) == "an expression";
-        if (!(is_expression && statement)) groups.push_back(group.name);
-        statement |= std::string_view(group.name) == "a statement";
+        if (group.kind == Group::expression && statement) continue;
+        if (!first) first = &group;
+        groups.push_back(group.name);
+        statement |= group.kind == Group::statement;
     }
     std::sort(expected.begin(), expected.end());
     for (int kind : expected) {
@@ -85,9 +88,9 @@ std::string describe_expected(std::vector<int> expected) {
         std::string word = shown(kind);
         if (std::find(words.begin(), words.end(), word) == words.end()) words.push_back(word);
     }
-    if (!groups.empty() && groups[0] == "an item") words.erase(std::remove(words.begin(), words.end(), "end of file"), words.end());
+    if (first && first->kind == Group::item) words.erase(std::remove(words.begin(), words.end(), "end of file"), words.end());
     // A stray `;` parses (with an error of its own), so it is no advice beside statements and items.
-    bool no_semicolon = !groups.empty() && (groups[0] == "an item" || groups[0] == "a statement");
+    bool no_semicolon = first && (first->kind == Group::item || first->kind == Group::statement);
     if (no_semicolon) words.erase(std::remove(words.begin(), words.end(), "`;`"), words.end());
     bool cut = words.size() > 6;
     if (cut) words.resize(6);

@@ -358,7 +358,8 @@ TuneCandidate Binder::candidate(const std::vector<Tuned>& open) {
 bool same_types(const StaticValues& a, const StaticValues& b) {
     return std::all_of(a.begin(), a.end(), [&](const auto& v) {
         const auto* choice = std::get_if<Choice>(&v.second.v);
-        const bool changes = choice ? choice->kind != "cache" && choice->kind != "evict" : std::holds_alternative<FormatId>(v.second.v);
+        const WordKind* words = choice ? find_word_kind(choice->kind) : nullptr;
+        const bool changes = choice ? !words || words->of == WordKind::arguments : std::holds_alternative<FormatId>(v.second.v);
         return !changes || v.second == b.find(v.first)->second;
     });
 }

@@ -30,9 +30,15 @@ bool named(const ast::Expr& modifier) {
 size_t word_number(const ast::Expr& modifier) {
     if (!named(modifier)) return 0;
     const ast::CallExpr& call = *call_of(modifier);
-    const auto words = name_of(modifier) == "cache" ? ir::cache_words() : ir::evict_words();
+    const auto words = find_word_kind(name_of(modifier))->words;
     const auto at = std::find(words.begin(), words.end(), base_name(*call.args[0].value));
     return at == words.end() ? 0 : static_cast<size_t>(at - words.begin()) + 1;
+}
+
+/// What word `number` of a modifier asks for.
+void put(const WordKind& kind, size_t number, ir::Caching& out) {
+    if (kind.of == WordKind::cache) out.cache = static_cast<ir::Cache>(number);
+    if (kind.of == WordKind::evict) out.evict = static_cast<ir::Evict>(number);
 }
 
 const ast::AnnotatedExpr* modified(const ast::Expr& e) {
@@ -51,8 +57,8 @@ std::vector<const ast::Expr*> modifiers_of(const ast::Expr& e) {
 }  // namespace
 
 bool is_modifier(const ast::Expr& annotation) {
-    const std::string_view name = name_of(annotation);
-    return name == "cache" || name == "evict";
+    const WordKind* kind = find_word_kind(name_of(annotation));
+    return kind && kind->of != WordKind::arguments;
 }
 
 const ast::Expr& without_modifiers(const ast::Expr& e) {
@@ -71,8 +77,7 @@ ir::Caching Elaborator::caching_of(const ast::Expr& e) {
         const Value v = word(*call.args[0].value, kind);
         if (v.kind != Value::word) continue;
         const auto number = std::ranges::find(kind.words, v.s) - kind.words.begin() + 1;
-        if (kind.name == "cache") out.cache = static_cast<ir::Cache>(number);
-        if (kind.name == "evict") out.evict = static_cast<ir::Evict>(number);
+        put(kind, static_cast<size_t>(number), out);
     }
     if (const std::string why = caching_conflict(out); !why.empty()) {
         error(Diag::bad_modifier, all[0]->span, to_string(out.cache) + "` and `" + to_string(out.evict), why);
@@ -94,7 +99,7 @@ void check_modifiers(const ast::Expr& e, const std::function<bool(std::string_vi
         } else if (named(*all[i]) && declared(base_name(*call_of(*all[i])->args[0].value))) {
             good = false;  // which word that is, only an instance knows
         } else if (word_number(*all[i]) == 0) {
-            const auto words = name == "cache" ? ir::cache_words() : ir::evict_words();
+            const auto words = find_word_kind(name)->words;
             std::string list;
             for (size_t w = 0; w < words.size(); ++w) list += (w == 0 ? "" : w + 1 < words.size() ? ", " : " or ") + std::string(words[w]);
             Diagnostic& d = diags.report(Diag::bad_modifier, all[i]->span, {name, "it takes " + list + ", found `" + source_text(*all[i]) + "`"});
@@ -104,10 +109,7 @@ void check_modifiers(const ast::Expr& e, const std::function<bool(std::string_vi
         }
     }
     ir::Caching asked;
-    for (const ast::Expr* m : all) {
-        if (name_of(*m) == "cache") asked.cache = static_cast<ir::Cache>(word_number(*m));
-        if (name_of(*m) == "evict") asked.evict = static_cast<ir::Evict>(word_number(*m));
-    }
+    for (const ast::Expr* m : all) put(*find_word_kind(name_of(*m)), word_number(*m), asked);
     if (const std::string why = caching_conflict(asked); good && !why.empty())
         diags.report(Diag::bad_modifier, all[0]->span, {to_string(asked.cache) + "` and `" + to_string(asked.evict), why});
 }

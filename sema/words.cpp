@@ -21,8 +21,8 @@ std::span<const WordKind> word_kinds() {
                                      {"precision", "precision", kPrecision},
                                      {"order", "memory order", kOrder},
                                      {"scope", "memory scope", kScope},
-                                     {"cache", "cache word", ir::cache_words()},
-                                     {"evict", "eviction word", ir::evict_words()}};
+                                     {"cache", "cache word", ir::cache_words(), WordKind::cache},
+                                     {"evict", "eviction word", ir::evict_words(), WordKind::evict}};
     return kinds;
 }
 

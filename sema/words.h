@@ -8,9 +8,11 @@
 namespace tegula::sema {
 
 struct WordKind {
+    enum Of { arguments, cache, evict };  ///< cache, evict: modifiers of accesses, which change no result
     std::string_view name;   ///< of the argument or modifier, and of the bound: "round"
     std::string_view title;  ///< for messages: "rounding"
     std::span<const std::string_view> words;
+    Of of = arguments;
 };
 std::span<const WordKind> word_kinds();
 const WordKind* find_word_kind(std::string_view name);  ///< null: no words are of that kind

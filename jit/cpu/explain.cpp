@@ -91,7 +91,8 @@ private:
                                : g.tile > 1       ? "cdiv(" + g.extent + ", " + std::to_string(g.tile) + ")"
                                                   : g.extent);
         }
-        out.threads = ir::find_hint(fn_.hints, "cooperative") ? "own" : pool_.executor ? "executor" : "pool";
+        using Threads = explain::CpuPrograms;
+        out.threads = ir::find_hint(fn_.hints, "cooperative") ? Threads::own : pool_.executor ? Threads::executor : Threads::pool;
         out.most_of_pool = static_cast<unsigned>(pool_.max_threads);
         out.pinned = pool_.pin;
         out.cores = std::max(1u, std::thread::hardware_concurrency());

@@ -88,30 +88,7 @@ int pointer_root(const ir::Function& fn, ir::ValueId v) {
     return root;
 }
 
-bool fusable(const ir::Function&, const ir::Inst& inst) {
-    if (inst.results.count != 1) return false;
-    if (ir::has_trait(inst.op, ir::ELEMWISE)) return true;
-    switch (inst.op) {
-        case Op::select:
-        case Op::cast:
-        case Op::bitcast:
-        case Op::ptr_add:
-        case Op::constant:
-        case Op::constant_tile:
-        case Op::iota:
-        case Op::broadcast:
-        case Op::reshape:
-        case Op::permute:
-        case Op::slice:
-        case Op::gather:
-        case Op::extract:
-        case Op::load:
-        case Op::ptr_load:
-            return true;
-        default:
-            return false;
-    }
-}
+bool fusable(const ir::Function&, const ir::Inst& inst) { return inst.results.count == 1 && ir::has_trait(inst.op, ir::APART); }
 
 namespace {
 
@@ -148,13 +125,6 @@ bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
             return k == 0;
         case Op::extract:
             return k == 0 && fn.type(fn.result(inst)).shape.rank > 0;
-        case Op::sort:
-        case Op::histogram:
-        case Op::print:
-        case Op::contract:
-        case Op::ptr_at:
-        case Op::ptr_address:
-            return true;
         case Op::reduce:  // a chain along the last dimension takes single elements
             return fn.attrs(inst)[1] == 1 && runs_along(fn, inst, fn.attrs(inst)[2]);
         case Op::scan:
@@ -162,7 +132,7 @@ bool wants_stored(const ir::Function& fn, const ir::Inst& inst, size_t k) {
         case Op::scan_region:
             return runs_along(fn, inst, fn.attrs(inst)[0]);
         default:
-            return false;
+            return ir::has_trait(inst.op, ir::WHOLE);
     }
 }
 

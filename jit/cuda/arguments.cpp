@@ -40,14 +40,15 @@ bool rows_aligned(const Layout& layout, const TensorArg& t, unsigned bits, bool 
 
 bool has_own_strides(const GpuTensor& trait) { return trait.strided || trait.pitched; }
 
-TensorMapType map_type(const Format& f) {
+TensorMapType map_type(FormatId elem, const Format& f) {
+    const bool is_signed = f.is_int() && f.is_signed;
     switch (f.bits) {
         case 16:
-            return f.name == "f16" ? kMapF16 : f.name == "bf16" ? kMapBF16 : kMapU16;
+            return elem == Fmt::f16 ? kMapF16 : elem == Fmt::bf16 ? kMapBF16 : kMapU16;
         case 32:
-            return f.name == "f32" ? kMapF32 : f.is_int() && f.is_signed ? kMapI32 : kMapU32;
+            return elem == Fmt::f32 ? kMapF32 : is_signed ? kMapI32 : kMapU32;
         case 64:
-            return f.name == "f64" ? kMapF64 : f.is_int() && f.is_signed ? kMapI64 : kMapU64;
+            return elem == Fmt::f64 ? kMapF64 : is_signed ? kMapI64 : kMapU64;
         default:
             return kMapU8;
     }
@@ -194,7 +195,8 @@ std::string BoundLaunch::bind_map(const TensorMap& map, std::span<const Argument
     const ir::Function& fn = *setup_.variant->fn;
     const size_t param = static_cast<size_t>(map.param);
     const TensorArg& t = args[param].t;
-    const Format& f = fn.elem(fn.params[param].value);
+    const FormatId elem = fn.type(fn.params[param].value).elem;
+    const Format& f = fn.types().format(elem);
     const bool strided = has_own_strides(setup_.variant->traits[param]);
     const Layout& layout = fn.types().layout(fn.type(fn.params[param].value).layout);
     const auto strides = strided ? std::optional(host_strides(t, f.bits)) : layout.bit_strides(extents_of(t), f.bits);
@@ -220,7 +222,7 @@ std::string BoundLaunch::bind_map(const TensorMap& map, std::span<const Argument
     }
     const int swizzle = map.swizzle == 128 ? 3 : map.swizzle == 64 ? 2 : map.swizzle == 32 ? 1 : 0;
     constexpr int kPromote128 = 2;
-    const CUresult code = driver_->cuTensorMapEncodeTiled(&out, map_type(f), static_cast<uint32_t>(rank), reinterpret_cast<void*>(addresses[param]),
+    const CUresult code = driver_->cuTensorMapEncodeTiled(&out, map_type(elem, f), static_cast<uint32_t>(rank), reinterpret_cast<void*>(addresses[param]),
                                                           extents, steps, box, ones, 0, swizzle, kPromote128, 0);
     return driver_->error("cuTensorMapEncodeTiled", code);
 }

@@ -45,13 +45,13 @@ explain::Resources resources_of(const ir::Function& form, const cuda::KernelText
     double registers = 0;
     if (const auto exchange = register_exchange(form)) {
         out.registers = exchange->others;
-        out.registers_are = "set";
+        out.registers_are = explain::Resources::set;
         registers = 32.0 * out.warps * exchange->others + double(kProducerGroup) * exchange->producer;
     } else {
         const int bound = register_bound(form).most, programs = text.resident_programs;
         out.registers = bound ? bound : programs > 1 ? arch.registers / (programs * out.threads) / 8 * 8 : guessed;
         out.registers = std::min(out.registers, kMostRegisters);
-        out.registers_are = bound || programs > 1 ? "bounded" : "estimated";
+        out.registers_are = bound || programs > 1 ? explain::Resources::bounded : explain::Resources::estimated;
         registers = double(out.threads) * out.registers;
     }
     const Occupancy fits = occupancy(arch, out.threads, registers, out.shared_bytes);
@@ -75,10 +75,8 @@ explain::Stream stream_of(const ir::Function& form, const NarrowStream& narrow, 
     out.bytes_needed = bytes_that_hide_latency(arch);
     out.operations = narrow.cost.operations;
     out.decode_us = issue_microseconds(arch, share * estimate.codes * narrow.work(32 * form.gpu->warps));
-    for (const GpuEstimate::Part& part : estimate.parts) {
-        if (std::string_view(part.name) == "memory") out.memory_us = part.microseconds;
-        if (std::string_view(part.name) == "tensor cores") out.tensor_us = part.microseconds;
-    }
+    out.memory_us = estimate.parts[GpuEstimate::memory].microseconds;
+    out.tensor_us = estimate.parts[GpuEstimate::tensor_cores].microseconds;
     out.estimated_us = estimate.microseconds;
     out.bound = estimate.bound;
     return out;

@@ -83,8 +83,8 @@ std::string type_text(const TypeTable& types, const Subject& s) {
     std::string out = format.size() > 60 ? format.substr(0, 60) + ".." : format;
     for (size_t d = 0; d < s.extents.size(); ++d) out += (d ? ", " : "[") + std::to_string(s.extents[d]);
     if (!s.extents.empty()) out += "]";
-    const std::string& layout = types.layout(s.layout).name();
-    return out + (layout == "row" ? "" : " @ " + layout);
+    const Layout& layout = types.layout(s.layout);
+    return out + (layout.kind() == Layout::Kind::row ? "" : " @ " + layout.name());
 }
 
 /// A tensor of these extents in this order is one that the language has.

@@ -16,7 +16,7 @@ bool watched(const Info& info) {
     if (info.out.empty() || info.in.empty() || info.out[0].pointer || !info.out[0].format || !info.out[0].format->is_float()) return false;
     const Op op = info.op;
     const bool pointwise = ir::has_trait(op, ir::ELEMWISE) && op != Op::neg && op != Op::abs && op != Op::copysign;
-    return pointwise || op == Op::cast || op == Op::dot || op == Op::dot_scaled || op == Op::reduce || op == Op::contract || op == Op::scan;
+    return pointwise || ir::has_trait(op, ir::COMPUTES);
 }
 
 bool finite(const Tile& t, const uint8_t* data, int64_t i) {

@@ -27,13 +27,13 @@ Picture convert_picture(const KernelView& k) {
     int renamed = 0;
     for (const explain::Note& n : k.said->notes) {
         const auto* c = std::get_if<explain::Conversion>(&n.fact);
-        if (!c || !k.wants(n.span, c->way)) continue;
+        if (!c || !k.wants(n.span, c->to_string(c->way))) continue;
         std::string cost;
         const auto side = [](const char* name, const explain::Conversion::Side& s) {
             return std::string(name) + " " + std::to_string(s.access_bits / 8) + " bytes a lane" +
                    (s.bank_accesses > 1 ? " (" + std::to_string(s.bank_accesses) + "-way conflicts)" : "");
         };
-        if (c->way == "renamed") cost = "free: registers get other names", ++renamed;
+        if (c->way == c->renamed) cost = "free: registers get other names", ++renamed;
         if (c->shuffles) cost = std::to_string(c->shuffles) + " shuffles of a thread", shuffles += c->shuffles;
         if (c->scratch_bytes)
             cost += (cost.empty() ? "" : ", ") + std::to_string(c->scratch_bytes) + " bytes of " +
@@ -42,8 +42,8 @@ Picture convert_picture(const KernelView& k) {
         if (c->written) cost += ", " + side("written", *c->written);
         if (c->read) cost += ", " + side("read", *c->read);
         if (!c->layout.empty()) cost += (cost.empty() ? "" : ", ") + c->layout;
-        table.rows.push_back({n.span.valid() ? std::to_string(k.line(n.span)) : "-", to_string(c->tile), c->way, cost.empty() ? "-" : cost});
-        table.tones.push_back(c->way == "renamed" ? int{good} : c->way == "scratch" ? (c->global_scratch ? int{bad} : 7) : int{plain});
+        table.rows.push_back({n.span.valid() ? std::to_string(k.line(n.span)) : "-", to_string(c->tile), std::string(c->to_string(c->way)), cost.empty() ? "-" : cost});
+        table.tones.push_back(c->way == c->renamed ? int{good} : c->way == c->through_scratch ? (c->global_scratch ? int{bad} : 7) : int{plain});
     }
     if (table.rows.empty()) {
         out.notes.push_back(k.of.empty() ? "no tile changes hands: each operation finds its operands where they are"
@@ -205,7 +205,7 @@ Picture pipeline_picture(const KernelView& k) {
     Table table{{"tensor", "copied by", "stages", "bytes", "why not"}, {}, {}};
     for (const explain::Note& n : k.said->notes)
         if (const auto* c = std::get_if<explain::CopyAhead>(&n.fact)) {
-            table.rows.push_back({c->tensor, c->by.empty() ? "-" : c->by, std::to_string(c->stages), std::to_string(c->stage_bytes),
+            table.rows.push_back({c->tensor, c->by == c->nobody ? "-" : std::string(c->to_string(c->by)), std::to_string(c->stages), std::to_string(c->stage_bytes),
                                   c->refusal.empty() ? "-" : c->refusal});
             table.tones.push_back(c->refusal.empty() ? int{good} : int{plain});
         }

@@ -59,7 +59,7 @@ Picture resources_picture(const KernelView& k) {
     const double registers = double(r->threads) * r->registers;
     const auto programs = [&](double threads, double regs, int64_t shared) { return occupancy(arch, threads, regs, shared); };
     out.facts.push_back({"a program", std::to_string(r->warps) + " warps that compute, " + std::to_string(r->threads) + " threads in all"});
-    out.facts.push_back({"registers", std::to_string(r->registers) + " of a thread, " + r->registers_are});
+    out.facts.push_back({"registers", std::to_string(r->registers) + " of a thread, " + std::string(r->to_string(r->registers_are))});
     out.facts.push_back({"shared memory", bytes_text(r->shared_bytes)});
     if (r->workspace_bytes) out.facts.push_back({"workspace", bytes_text(r->workspace_bytes) + " of global memory"});
     if (r->tensor_columns) out.facts.push_back({"tensor memory", std::to_string(r->tensor_columns) + " of 512 columns"});

@@ -359,7 +359,7 @@ std::vector<explain::Note> explain_channels(const Function& fn, const GpuOptions
         const GpuChannel& channel = *fn.gpu->channel(told.back().v);
         explain::CopyAhead copy;
         copy.tensor = param_name(fn, fn.operands(inst)[0]);
-        copy.by = channel.own ? "own" : channel.tensor_map >= 0 ? "TMA" : "threads";
+        copy.by = channel.own ? explain::CopyAhead::own : channel.tensor_map >= 0 ? explain::CopyAhead::tma : explain::CopyAhead::threads;
         copy.stages = channel.stages;
         copy.stage_bytes = channel.layout.bytes();
         copy.swizzle = channel.layout.swizzle;

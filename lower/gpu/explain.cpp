@@ -176,19 +176,20 @@ void explain_exchange(const TileLayout& from, const TileLayout& to, int bits, ex
 explain::Conversion explain_convert(const Function& fn, InstId id) {
     const Inst& inst = fn.inst(id);
     const Placement &from = fn.placement(fn.operands(inst)[0]), &to = fn.placement(fn.result(inst));
+    using Way = explain::Conversion;
     explain::Conversion out;
     out.tile = fn.type(fn.result(inst)).shape;
     out.global_scratch = fn.gpu_inst(id).global_scratch;
     if (to.kind == Placement::shared) {
-        out.way = "to shared";
+        out.way = Way::to_shared;
         out.layout = to.smem.text();
     } else if (to.kind == Placement::tensor) {
-        out.way = is_skipped_zero(fn, Uses(fn), id) ? "no zeros" : "to tensor memory";
+        out.way = is_skipped_zero(fn, Uses(fn), id) ? Way::no_zeros : Way::to_tensor_memory;
     } else if (from.kind != Placement::registers) {
-        out.way = from.kind == Placement::tensor ? "from tensor memory" : "from shared";
+        out.way = from.kind == Placement::tensor ? Way::from_tensor_memory : Way::from_shared;
     } else {
         const Conversion c = plan_conversion(from.regs, to.regs);
-        out.way = c.kind == Conversion::shuffle ? "shuffles" : c.kind == Conversion::shared ? "scratch" : "renamed";
+        out.way = c.kind == Conversion::shuffle ? Way::shuffled : c.kind == Conversion::shared ? Way::through_scratch : Way::renamed;
         out.shuffles = c.shuffles;
         out.scratch_bytes = fn.gpu_inst(id).scratch_bytes;
         if (c.kind == Conversion::shared)

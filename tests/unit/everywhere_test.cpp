@@ -95,7 +95,7 @@ void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
         const Lowered lowered(job.example->text, *job.arch, job.usual);
         Arch arch = *job.arch;  // PTX as drivers translate it for a GPU of its number: without what only one generation has
         const std::string translated = "sm_" + std::to_string(arch.number);
-        if (arch.is_ptx()) arch.name = translated.c_str();
+        if (arch.is_ptx()) arch.name = translated.c_str(), arch.ptx = false;
         const cuda::KernelText text = cuda::emit(*lowered.fn, nullptr);
         if (findings.knows(text.source, arch)) return;
         if (const std::string masked = masked_before_shift(text.source); !masked.empty()) failures.push_back(name + ": " + masked);
