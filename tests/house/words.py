@@ -44,6 +44,7 @@ READERS = {
 # Files (`*` as above), which of their lines, how many at most, and what would take the place of the text.
 KIND = r'\bkind [!=]= "'  # of a word or a name: kernel, local, metric
 TO_GO = [
+    ("lang/kernel/*", "", 17, "statements of the kernel form rather than their text"),
     ("jit/cuda/emit*", "", 9, "types of C, functions of the prelude and caching forms as enumerators"),
     ("jit/cuda/prelude*", "", 3, "types and calls of C as values rather than as text"),
     ("jit/cuda/backend.cpp", "#line", 1, "a text of the kernel without places"),
