@@ -354,6 +354,44 @@ private:
 
     // ---- statements ----
 
+    void watch(int name) {
+        if (name == kNone) return;
+        if (watched_.size() <= static_cast<size_t>(name)) watched_.resize(static_cast<size_t>(name) + 64);
+        watched_[static_cast<size_t>(name)] = watch_;
+        watches_ = true;
+    }
+    /// Notes the names that matter to what is on its way and to conditions that are known.
+    void watch(const States& states) {
+        ++watch_;
+        watches_ = false;
+        const auto work = [&](const Group& group) {
+            for (const Work& w : group) {
+                if (w.ring != kNone) continue;
+                const Busy& b = busy(w.item);
+                for (const int v : b.registers) watch(p_.number(p_.variables[static_cast<size_t>(v)].name));
+                if (b.read.empty() && b.written.empty()) continue;
+                for (const int v : b.where) watch(p_.number(p_.variables[static_cast<size_t>(v)].name));
+                for (const auto* areas : {&b.read, &b.written})
+                    for (const Area& area : *areas) watch(area.name);
+            }
+        };
+        for (const State& s : states) {
+            for (const Line& line : s.lines) {
+                for (const Group& g : line.groups) work(g);
+                work(line.open);
+            }
+            for (const auto& [node, value] : s.known)
+                for (const Mention& m : p_.mentions(Ex(node))) watch(m.name);
+        }
+    }
+    /// Operations may reach an area by other names.
+    bool is_watched(const Item& item) const {
+        if (p_.call(item)) return true;
+        return std::any_of(item.touches.begin(), item.touches.end(), [&](const Touch& t) {
+            return static_cast<size_t>(t.name) < watched_.size() && watched_[static_cast<size_t>(t.name)] == watch_;
+        });
+    }
+
     void add(States& set, State s) {
         for (State& known : set)
             if (known.same_shape(s)) {
@@ -374,9 +412,10 @@ private:
         for (int i = range.first; i < range.end; i = p_.items[static_cast<size_t>(i)].end) {
             const Item& item = p_.items[static_cast<size_t>(i)];
             if (!item.asynchronous) {
-                for (State& s : states) {
-                    if (s.quiet() && s.known.empty()) continue;
-                    for (int k = i; k < item.end; ++k) {
+                watch(states);
+                for (int k = i; k < item.end && watches_; ++k) {
+                    if (!is_watched(p_.items[static_cast<size_t>(k)])) continue;
+                    for (State& s : states) {
                         check(k, s);
                         change(s, p_.items[static_cast<size_t>(k)]);
                     }
@@ -688,6 +727,9 @@ private:
     std::unordered_map<int, Busy> busy_;
     std::unordered_map<int, std::vector<Access>> accesses_;
     std::vector<States> breaks_;
+    std::vector<uint32_t> watched_;  ///< by name: the last `watch` that noted it
+    uint32_t watch_ = 0;
+    bool watches_ = false;
     bool copies_ = false;
 };
 
