@@ -280,7 +280,7 @@ public:
     /// One elementwise instruction, select, cast, bitcast or ptr_add on register values. `element`: row-major numbers (<lanes x i32> or i32), for
     /// stochastic rounding; may be null otherwise.
     llvm::Value* apply(ir::InstId id, std::span<llvm::Value* const> operands, unsigned lanes, llvm::Value* element);
-    /// Inclusive running values along an axis (emit_scan.cpp).
+    /// Inclusive running values along an axis (lower/kernel/reduce/scan.cpp).
     void scan_lines(std::span<const ir::ValueId> in, ir::ValueId first, size_t n, int64_t axis, bool reverse, bool pointwise, int64_t together,
                     const std::function<std::vector<llvm::Value*>(const std::vector<llvm::Value*>& acc, const std::vector<llvm::Value*>& x,
                                                                   unsigned lanes)>& step);

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
-#include "jit/cuda/kernel_text.h"
 #include "lang/blob_cache.h"
-#include "lang/log.h"
 #include "lang/cancel.h"
+#include "lang/gpu/kernel_text.h"
+#include "lang/log.h"
 #include "lang/program.h"
 #include "lang/target.h"
 
@@ -70,8 +70,13 @@ struct LaunchTraits {
     bool spread = true;              ///< stretches of a split sum are CTAs of their own
     std::vector<std::pair<size_t, int64_t>> extents = {};  ///< numbers and values of the extent parameters that the variant is made for
 };
-/// Given by the engine: a fresh copy of the instance after run_gpu_passes. Called from any thread; may throw InternalError, and Cancelled.
-using Lower = std::function<ir::Function(const Arch& arch, const LaunchTraits& traits, const std::atomic<bool>* cancel)>;
+/// A kernel for an architecture and a launch: the placed tile form, and its text.
+struct Lowered {
+    ir::Function form;
+    KernelText text;
+};
+/// Given by the engine: a fresh copy of the instance after run_gpu_passes, lowered. Called from any thread; may throw InternalError, and Cancelled.
+using Lower = std::function<Lowered(const Arch& arch, const LaunchTraits& traits, const std::atomic<bool>* cancel)>;
 
 /// Given by the engine for kernels that can do both: should a launch run the stretches of its split sum by CTAs of their own, rather than one after the
 /// other? A matter of speed.

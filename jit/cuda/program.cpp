@@ -6,7 +6,6 @@
 #include <cstring>
 #include <set>
 
-#include "jit/cuda/emitter.h"
 #include "jit/cuda/timing.h"
 #include "lang/gpu/raster.h"
 #include "lang/run_end.h"
@@ -142,10 +141,10 @@ void add_cancelled(RunResult& result, Span kernel) {
 VariantResult KernelProgram::make_variant(const Arch& arch, LaunchTraits traits, const std::atomic<bool>* cancel) const {
     VariantResult result;
     auto out = std::make_shared<Variant>();
-    out->fn = lower_(arch, traits, cancel);
+    Lowered lowered = lower_(arch, traits, cancel);
+    out->fn = std::move(lowered.form);
+    out->text = std::move(lowered.text);
     out->traits = std::move(traits.tensors);
-    poll(cancel);
-    out->text = emit(*out->fn, sources_);
     CompileOptions options = state_->options.compile;
     options.cancel = cancel;
     Result<CompiledKernel> compiled = state_->compile(out->text, arch, options);

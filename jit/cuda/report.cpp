@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <set>
 
-#include "jit/cuda/kernel_text.h"
+#include "lang/gpu/kernel_text.h"
 #include "lang/meetings.h"
 #include "lang/print_text.h"
 

@@ -1,5 +1,5 @@
 // What a kernel tells the host besides its tensors: texts of `print` and failed `assert`s, as records in a buffer that the launcher reads after
-// the launch. This is the contract between emission (emit_control.cpp writes the device side) and the launcher.
+// the launch. This is the contract between emission (lower/kernel/control/control.cpp writes the device side) and the launcher.
 //
 // The buffer is an array of 64-bit words; the pointer is null when nobody listens (kernels then skip the work).
 //   word 0: cursor, words handed out so far, kReportHeader at first; an atomic add of the record's size by one thread of the program takes a place.

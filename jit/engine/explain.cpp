@@ -1,11 +1,13 @@
 // `explain`: what the phases say of one kernel for one architecture or processor, put together (lang/explanation.h).
-#include "jit/cuda/kernel_text.h"
+#include "jit/cuda/device_text.h"
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
 #include "lang/gpu/hints.h"
+#include "lang/gpu/kernel_text.h"
 #include "lang/gpu/tensor_memory.h"
 #include "lower/gpu/estimate.h"
 #include "lower/gpu/narrow.h"
+#include "lower/kernel/lower.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -34,7 +36,7 @@ LaunchEstimate estimate_launch(const Executable& exe, const GpuOptions& options,
 }
 
 /// What a program of the form takes of an SM, by the text of its kernel. Registers that nothing sets are guessed.
-explain::Resources resources_of(const ir::Function& form, const cuda::KernelText& text, const Arch& arch, int guessed) {
+explain::Resources resources_of(const ir::Function& form, const KernelText& text, const Arch& arch, int guessed) {
     explain::Resources out;
     out.warps = form.gpu->warps;
     out.threads = text.threads;
@@ -147,7 +149,7 @@ void Engine::explain_gpu_form(const Executable& exe, const Arch& arch, const std
         notes.push_back({exe.kernel->tune[0].name.span, *tune});
     }
     if (launch.told) notes.push_back({kernel, *launch.told});
-    const explain::Resources resources = resources_of(form, cuda::emit(form, nullptr), arch, launch.estimate.registers);
+    const explain::Resources resources = resources_of(form, cuda::with_device_text(lower_to_kernel(form, nullptr)), arch, launch.estimate.registers);
     notes.push_back({kernel, resources});
     const std::vector<NarrowStream> streams = narrow_streams(form);
     double codes = 0;

@@ -3,12 +3,12 @@
 #include <charconv>
 #include <chrono>
 
-#include "jit/cuda/kernel_text.h"
 #include "jit/engine/compare.h"
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
 #include "jit/engine/kept_prints.h"
 #include "jit/engine/outcome.h"
+#include "lang/gpu/kernel_text.h"
 #include "lang/pointer_code.h"
 #include "lang/tensor_strides.h"
 
@@ -161,7 +161,7 @@ int device_of(std::span<const LaunchArgument> args) {
 /// What is wrong with where the elements of a tensor lie in device memory.
 std::string misplaced(const Format& f, const TensorArg& t) {
     const auto address = reinterpret_cast<uintptr_t>(t.data);
-    const unsigned alignment = cuda::element_alignment(f);
+    const unsigned alignment = element_alignment(f);
     if (t.memory == Memory::host || t.bytes == 0 || address % alignment == 0) return {};
     char digits[16];
     const auto length = static_cast<size_t>(std::to_chars(digits, std::end(digits), address, 16).ptr - digits);

@@ -4,9 +4,11 @@
 
 #include "jit/cache/cache.h"
 #include "jit/cuda/cuda.h"
-#include "jit/cuda/kernel_text.h"
+#include "jit/cuda/device_text.h"
 #include "jit/engine/machine.h"
+#include "lang/gpu/kernel_text.h"
 #include "lower/gpu/estimate.h"
+#include "lower/kernel/lower.h"
 
 namespace tegula {
 
@@ -44,14 +46,17 @@ GpuOptions options_for(const sema::Instance& instance, const std::vector<std::st
     return options;
 }
 
-cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>& disabled) {
-    return [&instance, disabled](const Arch& arch, const cuda::LaunchTraits& traits, const std::atomic<bool>* cancel) {
+cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>& disabled, const SourceMap* sources) {
+    return [&instance, disabled, sources](const Arch& arch, const cuda::LaunchTraits& traits, const std::atomic<bool>* cancel) {
         GpuOptions options = options_for(instance, disabled, arch, traits.tensors, traits.may_alias);
         options.cancel = cancel;
         options.whole_clusters = traits.whole_clusters;
         options.spread = traits.spread;
         for (const auto& [param, value] : traits.extents) fix_extent(options, instance, param, value);
-        return lowered_for_gpu(instance, options);
+        cuda::Lowered out{lowered_for_gpu(instance, options), {}};
+        poll(cancel);
+        out.text = cuda::with_device_text(lower_to_kernel(out.form, sources));
+        return out;
     };
 }
 
@@ -73,7 +78,7 @@ cuda::Spread spread(const sema::Instance& instance, const std::vector<std::strin
 }
 
 /// What a compiled kernel takes, as JSON; null where only the driver will know.
-std::string describe_resources(const cuda::CompiledKernel& kernel, const cuda::KernelText& text, const std::string& name, const Arch& arch) {
+std::string describe_resources(const cuda::CompiledKernel& kernel, const KernelText& text, const std::string& name, const Arch& arch) {
     const cuda::Resources& r = kernel.resources;
     const auto number = [&](int64_t n) { return kernel.is_ptx ? std::string("null") : std::to_string(n); };
     return "{\"schema\":1,\"kernel\":" + json_quote(name) + ",\"arch\":" + json_quote(arch.name) + ",\"threads\":" + std::to_string(text.threads) +
@@ -108,7 +113,7 @@ public:
         return found ? found->name + ", " + std::to_string(found->sms) + " multiprocessors" : std::string();
     }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled) override {
-        auto program = backend_.prepare(*instance.fn, lower(instance, disabled), &sources_, row_extents(instance), spread(instance, disabled),
+        auto program = backend_.prepare(*instance.fn, lower(instance, disabled, &sources_), &sources_, row_extents(instance), spread(instance, disabled),
                                         views_of(instance, disabled));
         if (!program) return std::make_unique<Unavailable>(program.error);
         return std::move(*program);
@@ -128,7 +133,7 @@ public:
         GpuOptions options = usual_options(instance, *arch, disabled);
         options.cancel = cancel;
         const ir::Function form = lowered_for_gpu(instance, options);
-        cuda::KernelText text = cuda::emit(form, &sources_);
+        KernelText text = cuda::with_device_text(lower_to_kernel(form, &sources_));
         if (kind == "cuda") return text.source;
         if (kind.ends_with("-lines")) text.options.push_back("--generate-line-info");
         cuda::CompileOptions compile;

@@ -3,7 +3,7 @@
 # The table has no exceptions; the checker is first tried on a small tree with known offences, so that it cannot pass by seeing nothing.
 import os, re, sys, tempfile
 
-PHASES = {"lang", "lang/gpu", "lang/kernel", "parser", "sema", "lower", "lower/gpu", "jit/interp", "jit/cuda", "jit/cpu", "jit/cache", "jit/picture", "jit/engine"}
+PHASES = {"lang", "lang/gpu", "lang/kernel", "parser", "sema", "lower", "lower/gpu", "jit/interp", "lower/kernel", "jit/cuda", "jit/cpu", "jit/cache", "jit/picture", "jit/engine"}
 TABLE = {
     "include": {"include"},
     "lang": {"lang"},
@@ -14,6 +14,7 @@ TABLE = {
     "lower": {"lang", "lower"},
     "lower/gpu": {"lang", "lang/gpu", "lower", "lower/gpu"},
     "jit/interp": {"lang", "jit/interp"},
+    "lower/kernel": {"lang", "lang/gpu", "lang/kernel", "lower/kernel"},
     "jit/cuda": {"lang", "lang/gpu", "lang/kernel", "jit/cuda"},
     "jit/cpu": {"lang", "jit/cpu"},
     "jit/cache": {"lang", "jit/cache"},
@@ -31,7 +32,7 @@ CODE = (".h", ".hpp", ".cpp", ".cuh", ".c", ".cc", ".inc", ".def", ".re", ".yy")
 LINE = re.compile(r'^\s*(?:%\s*)?#\s*include\s*(?:"([^"]+)"|<([^>]+)>)')
 STANDARD = re.compile(r"^[a-z_0-9]+(\.h)?$")  # <vector>, <stdint.h>, <unistd.h>; not <llvm/...>, <fmt/...>
 # Folders whose files need nothing but the standard library: no header of the system either.
-PURE = {"lang", "lang/gpu", "lang/kernel", "parser", "sema", "lower", "lower/gpu", "include"}
+PURE = {"lang", "lang/gpu", "lang/kernel", "parser", "sema", "lower", "lower/gpu", "lower/kernel", "include"}
 STANDARD_C = {"stddef.h", "stdint.h"}
 
 

@@ -41,8 +41,8 @@ FAULTS = [
     ("cpu_negative_start", MASKS, "jit/cpu/access.cpp", "low = {{first && !first->isNegative() ==> true}} ? zero", [GUARD]),
     ("cpu_index", MASKS, "jit/cpu/access.cpp", "const auto inside = [&] { return {{b_.CreateICmpULT(v, extent(a)) ==> b_.CreateICmpULE(v, extent(a))}}; };", [GUARD]),
     ("cpu_gathered_index", MASKS, "jit/cpu/access.cpp", "Value* in = {{b_.CreateICmpULT(v, g_.splat(extent(a), q.lanes)) ==> b_.CreateICmpULE(v, g_.splat(extent(a), q.lanes))}};", [GUARD]),
-    ("cuda_index", MASKS, "jit/cuda/text.h", "inline Ex within(Ex number, Ex end) { return {{lt ==> le}}(u64(number), u64(end)); }", ["on_cpu tests/run/edges.tile"]),
-    ("cuda_range", MASKS, "jit/cuda/emit_part.cpp", "ranges = both(ranges, {{lt ==> le}}(u32(c - axis.low), u32(axis.count)));", ["on_cpu tests/run/edges.tile"]),
+    ("cuda_index", MASKS, "lower/kernel/text.h", "inline Ex within(Ex number, Ex end) { return {{lt ==> le}}(u64(number), u64(end)); }", ["on_cpu tests/run/edges.tile"]),
+    ("cuda_range", MASKS, "lower/kernel/access/part.cpp", "ranges = both(ranges, {{lt ==> le}}(u32(c - axis.low), u32(axis.count)));", ["on_cpu tests/run/edges.tile"]),
 
     # ---- packing: elements that share bytes ----
     ("neighbours_behind", PACKING, "lang/storage.cpp", "static_cast<uint8_t>(window) | {{(*at & (0xFFu << held)) ==> 0u}});", ["storage_test"]),
@@ -84,19 +84,19 @@ FAULTS = [
     ("blind_proof_of_fences", BARRIERS, "lower/gpu/prove.cpp", "if ({{EffectTable::needs_fence(from, to) ==> false}})", ["gpu_passes_test --gtest_filter=GpuBarriers*"]),
     ("stages_under_way", BARRIERS, "lower/gpu/prove_ahead.cpp", "if ({{distance + !own_ > stages ==> distance > stages}})", ["channels_test"]),
     ("stages_of_late_products", BARRIERS, "lower/gpu/prove_late.cpp", "if ({{u.trip == trip - gpu.late && reads(u.product, fn_.operands(inst)[0]) ==> false}})", ["gpu_passes_test --gtest_filter=GpuPasses.TextOf*"]),
-    ("wait_for_late_products", BARRIERS, "jit/cuda/emit_wgmma.cpp", "{{gpu.late ? gpu.wait : 0 ==> gpu.late && gpu.wait >= 0 ? gpu.wait + 1 : gpu.late ? -1 : 0}}", ["on_cpu tests/run/late_products.tile"]),
-    ("first_late_release", BARRIERS, "jit/cuda/emit_channel.cpp", "const bool first = {{fn_.gpu_inst(id).late && !later_trip_.empty() ==> false}};", ["on_cpu tests/run/late_products.tile"]),
+    ("wait_for_late_products", BARRIERS, "lower/kernel/product/wgmma.cpp", "{{gpu.late ? gpu.wait : 0 ==> gpu.late && gpu.wait >= 0 ? gpu.wait + 1 : gpu.late ? -1 : 0}}", ["on_cpu tests/run/late_products.tile"]),
+    ("first_late_release", BARRIERS, "lower/kernel/channel/ring.cpp", "const bool first = {{ctx.fn.gpu_inst(id).late && !ctx.late.later_trip.empty() ==> false}};", ["on_cpu tests/run/late_products.tile"]),
     ("first_trips", BARRIERS, "lower/gpu/prove_ahead.cpp", "|| {{c != trip * step_ ==> false}})", ["channels_test"]),
     ("one_copy_more", BARRIERS, "lower/gpu/channels_ahead.cpp", "const int64_t distance = {{plan.own ? plan.stages : plan.stages - 1 ==> plan.stages}};", ["channels_test"]),
-    ("meeting_in_a_tree", BARRIERS, "jit/cuda/emit_reduce.cpp", "close();\n        {{sync() ==> void()}};\n        close();\n    }\n    fill(to,", ["on_cpu tests/run/meetings.tile"]),
-    ("meeting_of_a_scan", BARRIERS, "jit/cuda/emit_scan.cpp", "close();\n    close();\n    {{sync() ==> void()}};", ["on_cpu tests/run/meetings.tile"]),
+    ("meeting_in_a_tree", BARRIERS, "lower/kernel/reduce/reduce.cpp", "ctx.out.close();\n        {{sync(ctx) ==> void()}};\n        ctx.out.close();\n    }\n    fill(ctx, to,", ["on_cpu tests/run/meetings.tile"]),
+    ("meeting_of_a_scan", BARRIERS, "lower/kernel/reduce/scan.cpp", "ctx.out.close();\n    ctx.out.close();\n    {{sync(ctx) ==> void()}};", ["on_cpu tests/run/meetings.tile"]),
 
     # ---- sign extension ----
     ("fixed_point", SIGNS, "lang/format.cpp", "bool sign = f.is_signed && {{(f.kind == FormatKind::integer || f.kind == FormatKind::fixed) ==> f.kind == FormatKind::integer}};", ["storage_test", "format_test"]),
     ("runs_of_fixed_point", SIGNS, "lang/storage.cpp", "return f.is_signed && {{(f.kind == FormatKind::integer || f.kind == FormatKind::fixed) ==> f.kind == FormatKind::integer}};", ["storage_test"]),
     ("cpu_one_bit_spare", SIGNS, "jit/cpu/scalars.cpp", "if ({{f.bits >= container ==> f.bits + 1u >= container}}) return v;", ["cpu_packed_test"]),
-    ("cuda_narrow_containers", SIGNS, "jit/cuda/prelude_formats.cpp", "spare = {{(container < 32 ? 32u : container) ==> container}} - f.bits;", ["cuda_prelude_test"]),
-    ("cuda_atomics", SIGNS, "jit/cuda/emit_atomic.cpp", "({{text::extends_sign(f) ==> false}} ? \"((int)(old", ["on_cpu tests/run/edges.tile"]),
+    ("cuda_narrow_containers", SIGNS, "lower/kernel/formats/values.cpp", "spare = {{(container < 32 ? 32u : container) ==> container}} - f.bits;", ["cuda_prelude_test"]),
+    ("cuda_atomics", SIGNS, "lower/kernel/access/atomic.cpp", "({{text::extends_sign(f) ==> false}} ? \"((int)(old", ["on_cpu tests/run/edges.tile"]),
 
     # ---- reductions ----
     ("cpu_tail", REDUCTIONS, "jit/cpu/emit_reduce.cpp", "if (!number || {{number->getSExtValue() < whole ==> number->getSExtValue() <= whole}})", ["cpu_reduce_test"]),
@@ -104,12 +104,12 @@ FAULTS = [
     ("identity_of_sums", REDUCTIONS, "lang/joining.cpp", "encode(f, {{f.negative_zero ? -0.0 : 0.0 ==> 0.0}})", ["reduce_identity_test"]),
     ("last_level_of_a_tree", REDUCTIONS, "jit/interp/reduce.cpp", "for (int64_t t = half / 2; {{t > 0 ==> t > 1}}; t /= 2) row.apply(m.chunks, tree, tree", ["interp_tiles_test"]),
     ("nans_of_minima", REDUCTIONS, "lang/joining.cpp", "return {{format.is_bool() ? Op::min : Op::minnum ==> Op::min}};", ["reduce_identity_test"]),
-    ("cuda_chain", REDUCTIONS, "jit/cuda/emit_reduce.cpp", "open(\"for (int \" + k + {{\" = 1; \" ==> \" = 0; \"}} + k", ["on_cpu tests/run/meetings.tile"]),
+    ("cuda_chain", REDUCTIONS, "lower/kernel/reduce/reduce.cpp", "ctx.out.open(\"for (int \" + k + {{\" = 1; \" ==> \" = 0; \"}} + k", ["on_cpu tests/run/meetings.tile"]),
 
     # ---- casts ----
     ("saturating_identity", CASTS, "lower/fold_rules.cpp", "const bool keeps = {{overflow == Overflow::automatic || overflow == Overflow::ieee || n.exact() ==> true}};", ["lower_test"]),
-    ("cuda_same_width", CASTS, "jit/cuda/prelude_cast.cpp", "to.is_signed && {{to.bits > from.bits ==> to.bits >= from.bits}};", ["cuda_prelude_test"]),
-    ("cuda_smallest_integer", CASTS, "jit/cuda/prelude_cast.cpp", "std::to_string(high) + suffix + {{\" - 1\" ==> \"\"}};", ["cuda_prelude_test"]),
+    ("cuda_same_width", CASTS, "lower/kernel/formats/cast.cpp", "to.is_signed && {{to.bits > from.bits ==> to.bits >= from.bits}};", ["cuda_prelude_test"]),
+    ("cuda_smallest_integer", CASTS, "lower/kernel/formats/cast.cpp", "std::to_string(high) + suffix + {{\" - 1\" ==> \"\"}};", ["cuda_prelude_test"]),
     ("cpu_directed_prefix", CASTS, "jit/cpu/scalars_cast.cpp", "round != Round::ru && {{round != Round::rd ==> true}})", [CALLS]),
 
     # ---- cache keys ----

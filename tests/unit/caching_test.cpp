@@ -52,7 +52,7 @@ TEST_P(Caching, IsSpelledOrGivesAWarning) {
     EXPECT_EQ(warnings, row.warnings);
     cuda::Backend backend({nullptr, {}, {}, {}});
     if (!backend.availability().compiler) return;
-    cuda::KernelText kernel;
+    KernelText kernel;
     kernel.source = *text;
     kernel.entry = "k";
     const auto compiled = backend.compile_text(kernel, arch);

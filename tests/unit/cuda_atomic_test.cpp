@@ -34,7 +34,7 @@ TEST_P(CudaAtomic, LeavesWarpsWhole) {
     ASSERT_TRUE(exe) << (diags.all().empty() ? "" : diags.all()[0].message) << text;
     cuda::Backend backend({nullptr, {}, {}, {}});
     if (!backend.availability().compiler) GTEST_SKIP() << "no NVRTC";
-    cuda::KernelText kernel;
+    KernelText kernel;
     const auto source = engine->artifact(*module, *exe, "cuda@sm_90a", diags);
     ASSERT_TRUE(source) << (diags.all().empty() ? "" : diags.all()[0].message);
     kernel.source = *source;

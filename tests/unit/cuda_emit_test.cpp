@@ -8,16 +8,18 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "jit/cuda/kernel_text.h"
+#include "jit/cuda/device_text.h"
+#include "lang/gpu/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
+#include "lower/kernel/lower.h"
 
 using namespace tegula;
 
 namespace {
 
 struct Emitted {
-    cuda::KernelText text;
+    KernelText text;
     std::string problem;
     TileLayout layout;  ///< of the first tile
 };
@@ -46,7 +48,7 @@ Emitted emit_ir(const std::string& ir_text, Traits traits = {}, const char* file
     run_gpu_passes(*fn, options);
     for (uint32_t v = static_cast<uint32_t>(fn->value_count()); v-- > 0;)
         if (fn->type({v}).kind == Type::tile && fn->type({v}).shape.rank) out.layout = fn->placement({v}).regs;
-    out.text = cuda::emit(*fn, &sources);
+    out.text = cuda::with_device_text(lower_to_kernel(*fn, &sources));
     return out;
 }
 
@@ -345,8 +347,8 @@ TEST(CudaEmit, StridesAndPitchesAreParametersOnlyWhereTheyAreNotKnown) {
         std::vector<int> dims;
         const Emitted e = emit_ir(text, traits);
         EXPECT_EQ(e.problem, "");
-        for (const cuda::KernelParam& p : e.text.params)
-            if (p.kind == cuda::KernelParam::stride && p.param == 0) dims.push_back(p.dim);
+        for (const KernelParam& p : e.text.params)
+            if (p.kind == KernelParam::stride && p.param == 0) dims.push_back(p.dim);
         return dims;
     };
     EXPECT_EQ(strides(copy_kernel("f32", "", "64"), {}), std::vector<int>{0});

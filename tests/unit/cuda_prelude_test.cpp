@@ -8,8 +8,9 @@
 #include <cstring>
 #include <random>
 
-#include "jit/cuda/prelude.h"
+#include "jit/cuda/device_text.h"
 #include "lang/scalar.h"
+#include "lower/kernel/formats/formats.h"
 #include "tests/unit/device_on_host.h"
 #include "tests/unit/guarded.h"
 #include "tests/unit/hard_operands.h"
@@ -17,7 +18,7 @@
 namespace tegula {
 namespace {
 
-using cuda::Prelude;
+using lower::Formats;
 using ir::Op;
 
 Format codebook(std::vector<double> table) {
@@ -111,6 +112,15 @@ public:
     }
 };
 
+/// What the formats asked for, each section and function once.
+std::string text_of(const lower::Formats& formats) {
+    KernelText kernel;
+    kernel.source = formats.functions();
+    kernel.sections = formats.sections();
+    kernel.arch = formats.arch();
+    return cuda::with_device_text(kernel).source;
+}
+
 class CudaPrelude : public ::testing::Test {
 protected:
     Case& add(const Format& out, std::vector<Format> in, std::string title) {
@@ -136,7 +146,7 @@ protected:
 
     void equals_the_definitions(const std::vector<Format>& all, const std::vector<Format>& wide_floats);
 
-    Prelude prelude{75};  // what the newer ones have is spelled out
+    lower::Formats prelude{75};  // what the newer ones have is spelled out
     std::vector<Case> cases;
     std::string loops;
 };
@@ -268,7 +278,7 @@ void CudaPrelude::equals_the_definitions(const std::vector<Format>& all, const s
             const ir::OpRow& row = ir::op_row(op);
             if (!(row.traits & ir::ELEMWISE) || !ir::in_domain(op, f, false) || scalar::wide_f32(op)) continue;
             const auto arity = static_cast<size_t>(row.operands);
-            const std::vector<cuda::Known> operands(names, names + arity);
+            const std::vector<lower::Known> operands(names, names + arity);
             Case& c = add(row.result == ir::ResultRule::boolean ? boolean : f, std::vector<Format>(arity, f), std::string(row.name) + " " + f.name);
             c.expected = [=](const uint64_t* codes) { return scalar::eval_elementwise(op, f, {codes, arity}); };
             c.reads_sign = op == Op::copysign || op == Op::signbit;
@@ -281,7 +291,7 @@ void CudaPrelude::equals_the_definitions(const std::vector<Format>& all, const s
             const auto arity = static_cast<size_t>(ir::op_row(op).operands);
             Case& c = add(f, std::vector<Format>(arity, f), std::string(ir::op_row(op).name) + " " + f.name);
             c.expected = [=](const uint64_t* codes) { return scalar::eval_elementwise(op, f, {codes, arity}); };
-            loop(c, prelude.elementwise(op, f, std::vector<cuda::Known>(names, names + arity)));
+            loop(c, prelude.elementwise(op, f, std::vector<lower::Known>(names, names + arity)));
         }
     const size_t wide_end = cases.size();
     // Conversions from f32 and f64 in all modes, between everything and the usual formats in the default mode.
@@ -319,7 +329,7 @@ void CudaPrelude::equals_the_definitions(const std::vector<Format>& all, const s
     }
 
     Library library;
-    const bool built = library.build(prelude.text(), loops);
+    const bool built = library.build(text_of(prelude), loops);
     if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
     ASSERT_TRUE(built) << "the text does not compile";
 
@@ -356,7 +366,7 @@ void CudaPrelude::equals_the_definitions(const std::vector<Format>& all, const s
 TEST_F(CudaPrelude, EqualsTheDefinitions) { equals_the_definitions(formats(), test::some_wide_floats()); }
 
 TEST_F(CudaPrelude, NewerInstructionsEqualTheDefinitions) {
-    prelude = Prelude(100);
+    prelude = lower::Formats(100);
     std::vector<Format> some;
     for (const Format& f : formats())
         for (const char* name : {"f32", "f16", "bf16", "f8e4m3", "f8e5m2"})
@@ -396,7 +406,7 @@ TEST_F(CudaPrelude, ElementsAtBitOffsets) {
                  " for (long i = 0; i < n; ++i) " + prelude.store_bits(f, "base", offset, "in[i]") + " }\n";
     }
     Library library;
-    const bool built = library.build(prelude.text(), loops);
+    const bool built = library.build(text_of(prelude), loops);
     if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
     ASSERT_TRUE(built) << "the text does not compile";
     std::mt19937_64 random(13);
@@ -438,18 +448,18 @@ TEST_F(CudaPrelude, ConstantsAreOfTheirWidth) {
                             const uint64_t both[] = {side ? codes[0] : code, side ? code : codes[0]};
                             return scalar::eval_elementwise(op, f, both);
                         };
-                        std::vector<cuda::Known> operands = {"a", "a"};
+                        std::vector<lower::Known> operands = {"a", "a"};
                         operands[side] = {prelude.literal(f, code), code};
                         loop(c, prelude.elementwise(op, f, operands));
                     }
         }
     Library library;
-    const bool built = library.build(prelude.text(), loops);
+    const bool built = library.build(text_of(prelude), loops);
     if (!library.found()) GTEST_SKIP() << "no system C++ compiler: the text was not run";
     ASSERT_TRUE(built) << "the text does not compile";
     for (const Case& c : cases) check(library, c, {interesting(c.in[0], random, 40)});
     // The text alone decides nothing.
-    const cuda::Known unknown[] = {"a", "4294967295ull"};
+    const lower::Known unknown[] = {"a", "4294967295ull"};
     EXPECT_EQ(prelude.elementwise(Op::mul, int_format(64, false), unknown).find("opposite"), std::string::npos);
 }
 
@@ -458,8 +468,8 @@ TEST_F(CudaPrelude, AsksForAllItNeeds) {
     std::string text;
     int number = 0;
     const char* names[] = {"a", "b", "c"};
-    const auto add_alone = [&](Prelude& own, const Format& result, const std::vector<Format>& in, const std::string& expression) {
-        text += "namespace alone" + std::to_string(number++) + " {\n" + own.text() + own.type(result) + " f(";
+    const auto add_alone = [&](lower::Formats& own, const Format& result, const std::vector<Format>& in, const std::string& expression) {
+        text += "namespace alone" + std::to_string(number++) + " {\n" + text_of(own) + own.type(result) + " f(";
         for (size_t i = 0; i < in.size(); ++i) text += (i ? ", " : "") + own.type(in[i]) + " " + names[i];
         text += ") { return " + expression + "; }\n}\n";
     };
@@ -475,14 +485,14 @@ TEST_F(CudaPrelude, AsksForAllItNeeds) {
             const Op op = static_cast<Op>(o);
             const ir::OpRow& row = ir::op_row(op);
             if (!(row.traits & ir::ELEMWISE) || !ir::in_domain(op, f, false)) continue;
-            Prelude own(75);
+            lower::Formats own(75);
             const auto arity = static_cast<size_t>(row.operands);
-            const std::string expression = own.elementwise(op, f, std::vector<cuda::Known>(names, names + arity));
+            const std::string expression = own.elementwise(op, f, std::vector<lower::Known>(names, names + arity));
             add_alone(own, row.result == ir::ResultRule::boolean ? int_format(8, false) : f, std::vector<Format>(arity, f), expression);
         }
     for (const Format& to : some)
         for (const Format& from : some) {
-            Prelude own(75), bits(75);
+            lower::Formats own(75), bits(75);
             add_alone(own, to, {from}, own.cast(to, from, "a", Round::rtz, Overflow::automatic));
             if (to.bits == from.bits) add_alone(bits, to, {from}, bits.bitcast(to, from, "a"));
         }

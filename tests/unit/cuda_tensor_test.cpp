@@ -5,10 +5,12 @@
 
 #include <algorithm>
 
-#include "jit/cuda/kernel_text.h"
+#include "jit/cuda/device_text.h"
 #include "jit/cuda/nvrtc.h"
+#include "lang/gpu/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
+#include "lower/kernel/lower.h"
 
 namespace tegula {
 namespace {
@@ -93,7 +95,7 @@ std::string batched_text(const Product& p, int batches) {
            part("%3", p.m, "%3", p.n) + " = %12\n  ret\n}\n";
 }
 
-struct Emitted : cuda::KernelText {
+struct Emitted : KernelText {
     std::string notes;  ///< of `explain`
 };
 
@@ -110,7 +112,7 @@ Emitted emitted(const std::string& text, const char* arch) {
     options.may_alias = false;
     options.tensors.assign(fn->params.size(), {true, false});
     run_gpu_passes(*fn, options);
-    Emitted out{cuda::emit(*fn, nullptr), ""};
+    Emitted out{cuda::with_device_text(lower_to_kernel(*fn, nullptr)), ""};
     for (const explain::Note& note : explain_gpu(*fn, options)) out.notes += explain::text(note.fact) + "\n";
     for (const explain::Note& note : explain_channels(*fn, options)) out.notes += explain::text(note.fact) + "\n";
     return out;
@@ -125,7 +127,7 @@ int count(const std::string& text, const std::string& what) {
 bool contains(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
 TEST(CudaTensor, OperandsContiguousAlongK) {
-    const cuda::KernelText k = emitted(product_text({}), "sm_90a");
+    const KernelText k = emitted(product_text({}), "sm_90a");
     // 64 elements of K are 128 bytes, one panel: 4 steps of 16 elements, 32 bytes apart, in one statement.
     EXPECT_EQ(count(k.source, "m64n256k16.f32.bf16.bf16 "), 4);
     for (const char* step : {"add.s64 a, %0, 2; add.s64 b, %1, 2;", "%0, 4; add.s64 b, %1, 4;", "%0, 6; add.s64 b, %1, 6;"})
@@ -136,9 +138,9 @@ TEST(CudaTensor, OperandsContiguousAlongK) {
     EXPECT_TRUE(contains(k.source, " * 8192, 16, 1024, 1)"));
     EXPECT_EQ(k.threads, 256 + 128);
     ASSERT_EQ(k.tensor_maps.size(), 3u);
-    EXPECT_EQ(k.tensor_maps[0], (cuda::TensorMap{0, {1, 0}, {64, 128}, 128}));
-    EXPECT_EQ(k.tensor_maps[1], (cuda::TensorMap{1, {0, 1}, {64, 256}, 128}));
-    EXPECT_EQ(k.tensor_maps[2], (cuda::TensorMap{2, {1, 0}, {64, 16}, 128})) << "the store's boxes";
+    EXPECT_EQ(k.tensor_maps[0], (TensorMap{0, {1, 0}, {64, 128}, 128}));
+    EXPECT_EQ(k.tensor_maps[1], (TensorMap{1, {0, 1}, {64, 256}, 128}));
+    EXPECT_EQ(k.tensor_maps[2], (TensorMap{2, {1, 0}, {64, 16}, 128})) << "the store's boxes";
     EXPECT_TRUE(contains(k.source, ", 16384);") && contains(k.source, ", 32768);")) << "bytes that barriers expect";
 }
 
@@ -171,19 +173,19 @@ TEST(CudaTensor, SumsBeyondRegistersAreLoops) {
 }
 
 TEST(CudaTensor, OperandsContiguousAcrossK) {
-    const cuda::KernelText k = emitted(product_text({"f16", "f16", "f16", "f32", 128, 128, 64, true, false}), "sm_90a");
+    const KernelText k = emitted(product_text({"f16", "f16", "f16", "f32", 128, 128, 64, true, false}), "sm_90a");
     // Panels of 64 elements hold 64 rows of K of 128 bytes: 8 KB from panel to panel, 16 rows of K, 2048 bytes, from step to step.
     EXPECT_EQ(count(k.source, ", 8192, 1024, 1);"), 2);
     EXPECT_TRUE(contains(k.source, "add.s64 a, %0, 128; add.s64 b, %1, 128;"));
     EXPECT_EQ(count(k.source, "1, 1, 1, 1;"), 4);
     ASSERT_EQ(k.tensor_maps.size(), 3u);
-    EXPECT_EQ(k.tensor_maps[0], (cuda::TensorMap{0, {0, 1}, {64, 64}, 128}));
-    EXPECT_EQ(k.tensor_maps[1], (cuda::TensorMap{1, {1, 0}, {64, 64}, 128}));
+    EXPECT_EQ(k.tensor_maps[0], (TensorMap{0, {0, 1}, {64, 64}, 128}));
+    EXPECT_EQ(k.tensor_maps[1], (TensorMap{1, {1, 0}, {64, 64}, 128}));
     EXPECT_EQ(count(k.source, "tma_load(to"), 4) << "two panels each";
 }
 
 TEST(CudaTensor, SumsOfALoopStayInNamedRegisters) {
-    const cuda::KernelText k = emitted(product_text({}), "sm_90a");
+    const KernelText k = emitted(product_text({}), "sm_90a");
     // Declared once, before everything else; zeroed, added to, and rounded and stored by name, all 128: never operands.
     const size_t declared = k.source.find(".reg .b32 sum"), body = k.source.find("extern \"C\"");
     ASSERT_NE(declared, std::string::npos);
@@ -197,7 +199,7 @@ TEST(CudaTensor, SumsOfALoopStayInNamedRegisters) {
     EXPECT_FALSE(contains(k.source, "+f"));
     EXPECT_FALSE(contains(k.source, "float* d"));
     // What is stored as it is, or used in other ways, is read after the loop.
-    const cuda::KernelText words = emitted(product_text({"bf16", "bf16", "f32", "f32", 128, 256, 64}), "sm_90a");
+    const KernelText words = emitted(product_text({"bf16", "bf16", "f32", "f32", 128, 256, 64}), "sm_90a");
     EXPECT_TRUE(contains(words.source, "mov.b32 %127, sum"));
     EXPECT_FALSE(contains(words.source, "cvt.rn."));
 }
@@ -214,7 +216,7 @@ TEST(CudaTensor, ScaledProductsSumEachStretch) {
                "]\n  %5 = dot_scaled %0, %1, %2, %3, %4 {a_block = 32, b_block = 32} : tile<f32>[128, " + columns +
                "]\n  store %c[:, :] = %5\n  ret\n}\n";
     };
-    const cuda::KernelText fp8 = emitted(text("f8e4m3"), "sm_90a");
+    const KernelText fp8 = emitted(text("f8e4m3"), "sm_90a");
     for (const char* stretch : {" + 2, operand", " + 4, operand", " + 6, operand"}) EXPECT_EQ(count(fp8.source, stretch), 1) << "32 bytes further";
     EXPECT_EQ(count(fp8.source, "= fmaf(part"), 4);
     EXPECT_EQ(count(fp8.source, "k32.f32.e4m3.e4m3"), 2) << "a statement for each of two sums, for descriptors of four stretches";
@@ -225,29 +227,29 @@ TEST(CudaTensor, ScaledProductsSumEachStretch) {
     EXPECT_LT(fp8.source.find("(operand"), fp8.source.find("= decode_f8e8m0("));
     EXPECT_LT(fp8.source.find(" + 2, operand"), fp8.source.find("aligned 1; mov"));
     // Beside an accumulator of 128 registers a thread has no more than one sum of 128 columns, of integers, which are cast, two of 64.
-    const cuda::KernelText wide = emitted(text("f8e4m3", 256), "sm_90a");
+    const KernelText wide = emitted(text("f8e4m3", 256), "sm_90a");
     EXPECT_EQ(count(wide.source, "= fmaf(part"), 8);
     EXPECT_EQ(count(wide.source, "wgmma.mma_async.sync.aligned.m64n128k32"), 1);
     EXPECT_FALSE(contains(wide.source, "aligned 1; mov"));
-    const cuda::KernelText integers = emitted(text("i8", 256), "sm_90a");
+    const KernelText integers = emitted(text("i8", 256), "sm_90a");
     EXPECT_EQ(count(integers.source, "wgmma.wait_group.sync.aligned 1; mov"), 15);
     EXPECT_EQ(count(integers.source, "wgmma.mma_async.sync.aligned.m64n64k32"), 2);
     // Codes of fixed point are what integer rows multiply; 6 places each make 12 in the sum.
-    const cuda::KernelText fixed = emitted(text("fixed<2, 6>"), "sm_90a");
+    const KernelText fixed = emitted(text("fixed<2, 6>"), "sm_90a");
     EXPECT_TRUE(contains(fixed.source, "k32.s32.s8.s8"));
     EXPECT_EQ(count(fixed.source, " * 0x1p-12f"), 4);
-    const cuda::KernelText mma = emitted(text("fixed<2, 6>"), "sm_80");
+    const KernelText mma = emitted(text("fixed<2, 6>"), "sm_80");
     EXPECT_TRUE(contains(mma.source, "m16n8k32.row.col.s32.s8.s8.s32"));
     EXPECT_EQ(count(mma.source, " * 0x1p-12f"), 1) << "in a loop over stretches";
 }
 
 TEST(CudaTensor, SumsThatTheLoopReadsAreOperands) {
     // The first product's sum is rounded in the loop, so that only the second one's stays.
-    const cuda::KernelText k = emitted(chained_text(), "sm_90a");
+    const KernelText k = emitted(chained_text(), "sm_90a");
     EXPECT_EQ(count(k.source, ".reg .b32 sum"), 1);
     EXPECT_TRUE(contains(k.source, "(float* d, unsigned long long a, unsigned long long b)"));
     // 13 bits of fp8: what the products name are the sums that are made anew, two of 64 registers.
-    const cuda::KernelText fp8 = emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a");
+    const KernelText fp8 = emitted(product_text({"f8e4m3", "f8e4m3", "bf16", "f32", 128, 128, 256}), "sm_90a");
     EXPECT_EQ(count(fp8.source, "_<64>;"), 2);
     EXPECT_EQ(count(fp8.source, ".reg .b32 sum"), 2);
     EXPECT_FALSE(contains(emitted(product_text({}), "sm_80").source, ".reg .b32 sum")) << "no wgmma";
@@ -287,7 +289,7 @@ TEST(CudaTensor, EightBitFloatsAreSummedInPieces) {
 }
 
 TEST(CudaTensor, ComputedOperandComesFromRegisters) {
-    const cuda::KernelText k = emitted(chained_text(), "sm_90a");
+    const KernelText k = emitted(chained_text(), "sm_90a");
     // The first product starts from zero and reads both operands from shared memory (two panels of K), the second takes A's 8 steps of 4 registers.
     EXPECT_TRUE(contains(k.source, "(const unsigned* a, unsigned long long b)"));
     EXPECT_EQ(count(k.source, ", no, 1, 1, 0, 0;"), 1);
@@ -305,9 +307,9 @@ TEST(CudaTensor, BatchesOfProducts) {
     EXPECT_EQ(count(k.source, "add.s64 a, %0, 1030; add.s64 b, %1, 1408;"), 1) << "third matrix, last step: 96 bytes and 48 rows";
     EXPECT_EQ(count(k.source, " tma_load(to"), 3 + 3) << "a box per matrix";
     EXPECT_TRUE(contains(k.source, ", 24576);"));
-    EXPECT_EQ(k.tensor_maps.at(0), (cuda::TensorMap{0, {2, 1, 0}, {64, 64, 1}, 128}));
+    EXPECT_EQ(k.tensor_maps.at(0), (TensorMap{0, {2, 1, 0}, {64, 64, 1}, 128}));
     // 8-bit floats: three matrices of 256 elements of K are six sums from zero.
-    const cuda::KernelText fp8 = emitted(batched_text({"f8e4m3", "f8e4m3", "f32", "f32", 64, 64, 256}, 3), "sm_90a");
+    const KernelText fp8 = emitted(batched_text({"f8e4m3", "f8e4m3", "f32", "f32", 64, 64, 256}, 3), "sm_90a");
     EXPECT_EQ(count(fp8.source, "m64n32k32.f32.e4m3.e4m3 "), 2 * 3 * 4) << "two functions, of 4 steps of three matrices";
     EXPECT_EQ(count(fp8.source, "wgmma_m192k128_"), 2 + 2);
     EXPECT_EQ(count(fp8.source, "float part"), 2);
@@ -321,7 +323,7 @@ TEST(CudaTensor, BatchesOfProducts) {
 }
 
 TEST(CudaTensor, ProductsAreStoredByTma) {
-    const cuda::KernelText k = emitted(product_text({}), "sm_90a");
+    const KernelText k = emitted(product_text({}), "sm_90a");
     // A warp's 16 rows and 256 columns of 16 bits are 4 boxes of 64 columns, each written by 4 statements of 16 columns.
     EXPECT_EQ(count(k.source, "{.reg .b32 two<4>; cvt.rn."), 16);
     EXPECT_EQ(count(k.source, "stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {two0, two1, two2, two3};"), 16);
@@ -332,12 +334,12 @@ TEST(CudaTensor, ProductsAreStoredByTma) {
     EXPECT_EQ(count(k.source, "shfl"), 1) << "the number of the warp group: no shuffle moves the tile";
     EXPECT_EQ(count(k.source, "_inside"), 0) << "no path for edges";
     // Four-byte elements: 128 bytes are 32 columns, so 8 boxes of 8 pairs of words.
-    const cuda::KernelText words = emitted(product_text({"bf16", "bf16", "f32", "f32", 128, 256, 64}), "sm_90a");
+    const KernelText words = emitted(product_text({"bf16", "bf16", "f32", "f32", 128, 256, 64}), "sm_90a");
     EXPECT_EQ(count(words.source, "put_two"), 1 + 64);
-    EXPECT_EQ(words.tensor_maps.at(2), (cuda::TensorMap{2, {1, 0}, {32, 16}, 128}));
+    EXPECT_EQ(words.tensor_maps.at(2), (TensorMap{2, {1, 0}, {32, 16}, 128}));
     // 48 columns of bytes: boxes of 16 columns, which need no swizzle.
-    const cuda::KernelText bytes = emitted(product_text({"i8", "i8", "i8", "i32", 128, 48, 64}), "sm_90a");
-    EXPECT_EQ(bytes.tensor_maps.at(2), (cuda::TensorMap{2, {1, 0}, {16, 16}, 0}));
+    const KernelText bytes = emitted(product_text({"i8", "i8", "i8", "i32", 128, 48, 64}), "sm_90a");
+    EXPECT_EQ(bytes.tensor_maps.at(2), (TensorMap{2, {1, 0}, {16, 16}, 0}));
     EXPECT_EQ(emitted(product_text({}), "sm_80").tensor_maps.size(), 0u);
 }
 
@@ -347,18 +349,18 @@ TEST(CudaTensor, ColumnsOfProductsAreStoredByTma) {
         std::string text = product_text(p);
         return text.replace(text.find("[?, ?] out"), 10, "[?, ?] @ \"col\" out");
     };
-    const cuda::KernelText k = emitted(columns({}), "sm_90a");
+    const KernelText k = emitted(columns({}), "sm_90a");
     // A warp's 16 rows and 256 columns: two boxes of 128 columns, each written by 8 statements of 16 columns.
-    EXPECT_EQ(k.tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {16, 128}, 32}));
+    EXPECT_EQ(k.tensor_maps.at(2), (TensorMap{2, {0, 1}, {16, 128}, 32}));
     EXPECT_EQ(count(k.source, "stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {two0, two1, two2, two3};"), 16);
     EXPECT_EQ(count(k.source, "tma_store(t & 31, "), 2);
     EXPECT_EQ(count(k.source, "shfl"), 1) << "no shuffle moves the tile";
-    const cuda::KernelText few = emitted(columns({"f16", "f16", "f16", "f32", 128, 24, 64}), "sm_90a");
-    EXPECT_EQ(few.tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {16, 8}, 32}));
+    const KernelText few = emitted(columns({"f16", "f16", "f16", "f32", 128, 24, 64}), "sm_90a");
+    EXPECT_EQ(few.tensor_maps.at(2), (TensorMap{2, {0, 1}, {16, 8}, 32}));
     EXPECT_TRUE(contains(few.source, "stmatrix_x2_trans(area"));
     // 16 rows of words are 64 bytes; lanes of tensor memory hold a row each.
-    EXPECT_EQ(emitted(columns({"bf16", "bf16", "f32", "f32", 128, 64, 64}), "sm_90a").tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {16, 64}, 64}));
-    EXPECT_EQ(emitted(columns({"bf16", "bf16", "bf16", "f32", 128, 64, 64}), "sm_100a").tensor_maps.at(2), (cuda::TensorMap{2, {0, 1}, {32, 32}, 0}));
+    EXPECT_EQ(emitted(columns({"bf16", "bf16", "f32", "f32", 128, 64, 64}), "sm_90a").tensor_maps.at(2), (TensorMap{2, {0, 1}, {16, 64}, 64}));
+    EXPECT_EQ(emitted(columns({"bf16", "bf16", "bf16", "f32", 128, 64, 64}), "sm_100a").tensor_maps.at(2), (TensorMap{2, {0, 1}, {32, 32}, 0}));
     EXPECT_EQ(emitted(columns({"i8", "i8", "i8", "i32", 128, 64, 64}), "sm_90a").tensor_maps.size(), 2u) << "boxes of 16 bytes";
 }
 
@@ -429,14 +431,14 @@ std::string clustered(std::string text, const std::string& size) {
 }
 
 TEST(CudaTensor, ProgramsOfAClusterCopyPartsForEachOther) {
-    const cuda::KernelText k = emitted(clustered(product_text({}), "2, 2"), "sm_90a");
+    const KernelText k = emitted(clustered(product_text({}), "2, 2"), "sm_90a");
     EXPECT_EQ(k.cluster, 4);
     // a: 128 rows of 128 bytes, 64 each for the two along axis 1, ranks 0 and 2 or 1 and 3; b by columns: 256 rows of which 128 each.
     EXPECT_TRUE(contains(k.source, "(unsigned short)(5u << "));
     EXPECT_TRUE(contains(k.source, "(unsigned short)(3u << "));
     EXPECT_TRUE(contains(k.source, " * 64);"));
-    EXPECT_EQ(k.tensor_maps.at(0), (cuda::TensorMap{0, {1, 0}, {64, 64}, 128}));
-    EXPECT_EQ(k.tensor_maps.at(1), (cuda::TensorMap{1, {0, 1}, {64, 128}, 128}));
+    EXPECT_EQ(k.tensor_maps.at(0), (TensorMap{0, {1, 0}, {64, 64}, 128}));
+    EXPECT_EQ(k.tensor_maps.at(1), (TensorMap{1, {0, 1}, {64, 128}, 128}));
     EXPECT_EQ(count(k.source, " tma_multicast(sharers"), 2);
     EXPECT_EQ(count(k.source, " tma_load(to"), 0);
     // Everybody's bytes are waited for; 8 warps of two programs give a stage back.
@@ -447,8 +449,8 @@ TEST(CudaTensor, ProgramsOfAClusterCopyPartsForEachOther) {
     EXPECT_EQ(count(k.source, " cluster_arrive();"), 3) << "start; producer and consumers when they are done";
     EXPECT_EQ(count(k.source, " cluster_wait();"), 2);
     // b by rows: 4 panels of 64 columns, of which 2 each.
-    const cuda::KernelText panels = emitted(clustered(product_text({"bf16", "bf16", "bf16", "f32", 128, 256, 64, false, false}), "2"), "sm_90a");
-    EXPECT_EQ(panels.tensor_maps.at(1), (cuda::TensorMap{1, {1, 0}, {64, 64}, 128}));
+    const KernelText panels = emitted(clustered(product_text({"bf16", "bf16", "bf16", "f32", 128, 256, 64, false, false}), "2"), "sm_90a");
+    EXPECT_EQ(panels.tensor_maps.at(1), (TensorMap{1, {1, 0}, {64, 64}, 128}));
     EXPECT_EQ(count(panels.source, " tma_multicast(sharers"), 2);
     EXPECT_EQ(count(panels.source, " tma_load(to"), 1);
     EXPECT_EQ(emitted(product_text({}), "sm_90a").cluster, 1);
@@ -456,7 +458,7 @@ TEST(CudaTensor, ProgramsOfAClusterCopyPartsForEachOther) {
 }
 
 TEST(CudaTensor, SumsInTensorMemory) {
-    const cuda::KernelText k = emitted(product_text({}), "sm_100a");
+    const KernelText k = emitted(product_text({}), "sm_100a");
     // f32 sum 1 << 4, bf16 1 << 7 and 1 << 10, 256 columns 32 << 17, 128 rows 8 << 24; steps of K are 32 bytes apart, 8 rows 1024.
     EXPECT_EQ(count(k.source, "mov.b32 what, 138413200; add.s32 sum, %0, 0;"), 1);
     EXPECT_EQ(count(k.source, "tcgen05.mma.cta_group::1.kind::f16 [sum], a, b, what, yes;"), 4);
@@ -467,15 +469,15 @@ TEST(CudaTensor, SumsInTensorMemory) {
     EXPECT_EQ(count(k.source, " products_wait(t, "), 3);
     EXPECT_EQ(count(k.source, "take_tensor_memory<256>("), 1);
     EXPECT_EQ(count(k.source, "give_tensor_memory<256>("), 1);
-    EXPECT_EQ(k.tensor_maps.at(2), (cuda::TensorMap{2, {1, 0}, {64, 32}, 128})) << "the store's boxes: a lane holds a row";
+    EXPECT_EQ(k.tensor_maps.at(2), (TensorMap{2, {1, 0}, {64, 32}, 128})) << "the store's boxes: a lane holds a row";
     EXPECT_EQ(count(k.source, "make_uint4("), 16) << "8 for each of two boxes";
 
     // Both operands contiguous across K: bits 15 and 16; panels 8 KB apart. 192 columns are three times 64.
-    const cuda::KernelText across = emitted(product_text({"f16", "f16", "f16", "f32", 128, 192, 64, true, false}), "sm_100a");
+    const KernelText across = emitted(product_text({"f16", "f16", "f16", "f32", 128, 192, 64, true, false}), "sm_100a");
     EXPECT_EQ(count(across.source, "mov.b32 what, " + std::to_string(1 << 4 | 3 << 15 | 24 << 17 | 8 << 24)), 1);
     EXPECT_EQ(count(across.source, ", 8192, 1024, 2)"), 2);
     // 256 x 512 columns: four instructions per step, no columns left to spare.
-    const cuda::KernelText wide = emitted(product_text({"i8", "u8", "i32", "i32", 256, 256, 32}), "sm_100a");
+    const KernelText wide = emitted(product_text({"i8", "u8", "i32", "i32", 256, 256, 32}), "sm_100a");
     EXPECT_EQ(count(wide.source, "kind::i8 [sum]"), 2);
     EXPECT_EQ(count(wide.source, "add.s32 sum, %0, 256;"), 1);
     EXPECT_EQ(count(wide.source, "mov.b32 what, " + std::to_string(2 << 4 | 1 << 7 | 32 << 17 | 8 << 24)), 2);
@@ -484,7 +486,7 @@ TEST(CudaTensor, SumsInTensorMemory) {
 }
 
 TEST(CudaTensor, ProductsThatAreWaitedFor) {
-    const cuda::KernelText k = emitted(chained_text(), "sm_100a");
+    const KernelText k = emitted(chained_text(), "sm_100a");
     // The first product starts from zero; its result is read, and put into shared memory as operand of the second.
     EXPECT_EQ(count(k.source, "a, b, what, no;"), 1);
     EXPECT_EQ(count(k.source, "take_tensor_memory<256>("), 1);
@@ -493,11 +495,11 @@ TEST(CudaTensor, ProductsThatAreWaitedFor) {
 }
 
 TEST(CudaTensor, RowsAndColumnsOfProgramsAreWalkedInGroups) {
-    const cuda::KernelText k = emitted(product_text({}), "sm_90a");
+    const KernelText k = emitted(product_text({}), "sm_90a");
     EXPECT_TRUE(contains(k.source, "in_groups"));
     // Numbers of programs are divided by multiplying with what the launcher passes.
     const auto reciprocals =
-        std::count_if(k.params.begin(), k.params.end(), [](const auto& p) { return p.kind == cuda::KernelParam::grid_reciprocal; });
+        std::count_if(k.params.begin(), k.params.end(), [](const auto& p) { return p.kind == KernelParam::grid_reciprocal; });
     EXPECT_EQ(reciprocals, 2);
     EXPECT_EQ(count(k.source, "__umul64hi"), 1);
 }
@@ -513,7 +515,7 @@ TEST(CudaTensor, OlderInstructionsTakePartsOfAFragment) {
 TEST(CudaTensor, PersistentProductsDoNotWaitForTheMemoryOfOtherPrograms) {
     std::string text = product_text({});
     text.replace(text.find(") {"), 3, ") @ persistent() {");
-    const cuda::KernelText k = emitted(text, "sm_90a");
+    const KernelText k = emitted(text, "sm_90a");
     EXPECT_TRUE(k.persistent);
     EXPECT_TRUE(contains(k.source, "gridDim.x"));
     EXPECT_EQ(count(k.source, "tma_store_read<0>();"), 1) << "shared memory is free for the next program";
@@ -586,7 +588,7 @@ TEST(CudaTensor, CompilesWithoutWarnings) {
         {"sm_120a", product_text({"bf16", "bf16", "f32", "f32", 64, 64, 64})},
     };
     for (const auto& [arch, text] : cases) {
-        const cuda::KernelText k = emitted(text, arch.c_str());
+        const KernelText k = emitted(text, arch.c_str());
         const cuda::NvrtcJob job{k.source, k.entry, find_arch(arch), k.options, {}};
         const auto compiled = nvrtc->compile(job);
         ASSERT_TRUE(compiled.value) << compiled.error;

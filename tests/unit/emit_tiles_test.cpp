@@ -2,8 +2,10 @@
 // copies and odd factors included. The kernels run on the CPU machine of tests/emulate. TEGULA_EMIT_ROUNDS sets how many kernels each test makes.
 #include <dlfcn.h>
 
-#include "jit/cuda/kernel_text.h"
+#include "jit/cuda/device_text.h"
+#include "lang/gpu/kernel_text.h"
 #include "lower/gpu/gpu.h"
+#include "lower/kernel/lower.h"
 #include "tests/unit/interp_fixture.h"
 #include "tests/unit/tile_layout_fixture.h"
 
@@ -30,7 +32,7 @@ public:
             throw std::runtime_error("the played GPU has no context");
     }
     /// Empty, or what went wrong.
-    std::string run(const cuda::KernelText& kernel, void** params) {
+    std::string run(const KernelText& kernel, void** params) {
         void *program = nullptr, *library = nullptr, *function = nullptr;
         call<int(void**, const char*, const char*, int, const char* const*, const char* const*)>("nvrtcCreateProgram", &program,
                                                                                                  kernel.source.c_str(), "k", 0, nullptr, nullptr);
@@ -202,7 +204,7 @@ protected:
         assign_scratch(*placed, options);
         place_barriers(*placed, options);
         ASSERT_EQ(prove(*placed, options), std::vector<std::string>{});
-        const cuda::KernelText text = cuda::emit(*placed, nullptr);
+        const KernelText text = cuda::with_device_text(lower_to_kernel(*placed, nullptr));
         ASSERT_EQ(launch(k, text, got), "") << text.source;
         for (size_t i = 0; i < k.tensors.size(); ++i) {
             const Format& f = world.types.format(world.format(k.tensors[i].elem));
@@ -215,20 +217,20 @@ protected:
             }
         }
     }
-    std::string launch(const Kernel& k, const cuda::KernelText& text, std::vector<std::vector<uint8_t>>& tensors) {
+    std::string launch(const Kernel& k, const KernelText& text, std::vector<std::vector<uint8_t>>& tensors) {
         std::vector<uint64_t> values(text.params.size());
         std::vector<uint8_t> workspace(static_cast<size_t>(text.workspace_bytes) + 16);
         std::vector<void*> params;
         for (size_t i = 0; i < text.params.size(); ++i) {
-            const cuda::KernelParam& p = text.params[i];
+            const KernelParam& p = text.params[i];
             const auto param = static_cast<size_t>(p.param);
             const auto dim = static_cast<size_t>(p.dim);
-            if (p.kind == cuda::KernelParam::pointer) values[i] = reinterpret_cast<uint64_t>(tensors[param].data());
-            if (p.kind == cuda::KernelParam::workspace) values[i] = reinterpret_cast<uint64_t>(workspace.data());
-            if (p.kind == cuda::KernelParam::bytes) values[i] = tensors[param].size();
-            if (p.kind == cuda::KernelParam::extent) values[i] = static_cast<uint64_t>(k.tensors[param].shape[dim]);
-            if (p.kind == cuda::KernelParam::grid) values[i] = 1;
-            if (p.kind == cuda::KernelParam::stride) {
+            if (p.kind == KernelParam::pointer) values[i] = reinterpret_cast<uint64_t>(tensors[param].data());
+            if (p.kind == KernelParam::workspace) values[i] = reinterpret_cast<uint64_t>(workspace.data());
+            if (p.kind == KernelParam::bytes) values[i] = tensors[param].size();
+            if (p.kind == KernelParam::extent) values[i] = static_cast<uint64_t>(k.tensors[param].shape[dim]);
+            if (p.kind == KernelParam::grid) values[i] = 1;
+            if (p.kind == KernelParam::stride) {
                 values[i] = 1;
                 for (size_t d = dim + 1; d < k.tensors[param].shape.rank; ++d) values[i] *= static_cast<uint64_t>(k.tensors[param].shape[d]);
             }

@@ -212,7 +212,7 @@ TEST_F(Hints, RegistersAreBounded) {
         EXPECT_NE(text->find(", 104) tegula_k"), std::string::npos) << *text;
         cuda::Backend backend({nullptr, {}, {}, {}});
         if (!backend.availability().compiler) continue;
-        cuda::KernelText kernel;
+        KernelText kernel;
         kernel.source = *text;
         kernel.entry = "tegula_k0";
         const auto compiled = backend.compile_text(kernel, *find_arch(arch));

@@ -6,8 +6,8 @@
 
 #include <functional>
 
-#include "jit/cuda/kernel_text.h"
 #include "jit/cuda/program.h"
+#include "lang/gpu/kernel_text.h"
 #include "lang/ir_text.h"
 #include "tests/unit/fake_cuda.h"
 

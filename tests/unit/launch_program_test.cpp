@@ -1,5 +1,7 @@
 // Whole programs against a stand-in for the driver: passes, emission and NVRTC are real, the kernel is played by the test.
+#include "jit/cuda/device_text.h"
 #include "lower/gpu/gpu.h"
+#include "lower/kernel/lower.h"
 #include "tests/unit/launch_fixture.h"
 
 namespace tegula::cuda {
@@ -39,11 +41,12 @@ protected:
             options.may_alias = traits.may_alias;
             options.tensors = traits.tensors;
             run_gpu_passes(out, options);
-            params_ = emit(out, &sources_).params;
+            KernelText kernel = with_device_text(lower_to_kernel(out, &sources_));
+            params_ = kernel.params;
             fake_->params = static_cast<int>(params_.size());
             for (ir::InstId i : out.block(out.body).insts)
                 if (out.inst(i).op == ir::Op::assert) assert_ = i;
-            return out;
+            return Lowered{std::move(out), std::move(kernel)};
         };
         auto made = backend_->prepare(*fn_, lower, &sources_, std::move(row_extents), std::move(spread));
         ASSERT_TRUE(made) << made.error;

@@ -1,4 +1,4 @@
-// Copies of boxes by TMA (PTX ISA, "cp.async.bulk.tensor"); the copies themselves are generated per number of dimensions (Emitter::bulk_function).
+// Copies of boxes by TMA (PTX ISA, "cp.async.bulk.tensor"); the copies themselves are generated per number of dimensions (bulk_function).
 #pragma once
 #include "jit/cuda/device/tensor_map.cuh"
 

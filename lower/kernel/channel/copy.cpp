@@ -1,0 +1,201 @@
+// Channels that the threads which compute fill themselves: puts start cp.async copies of 16 bytes where the tensor's
+// rows allow it (seen when the kernel runs), and move single elements otherwise; below sm_80 all is plain loads and
+// stores. Neighbouring puts are one group of copies, so that a get knows how many newer groups may still be on their
+// way: as many as its channel holds stages that nobody has asked for.
+#include <algorithm>
+
+#include "lower/kernel/access/access.h"
+#include "lower/kernel/channel/channel.h"
+#include "lower/kernel/control/control.h"
+#include "lower/kernel/move/move.h"
+#include "lower/kernel/values.h"
+
+namespace tegula::lower {
+
+using ir::Op;
+
+namespace {
+
+struct Tile {
+    size_t contiguous = 0, across = 0;  ///< tensor dimensions
+    bool has_rows = false;
+    int64_t rows = 1, columns = 1;
+};
+
+Tile tile_of(const SharedLayout& l, const ir::Access& access) {
+    std::vector<size_t> axes;
+    for (size_t d = 0; d < access.axes.size(); ++d)
+        if (access.axes[d].kind != ir::Access::index) axes.push_back(d);
+    TEGULA_CHECK(axes.size() == l.shape.rank && l.shape.rank >= 1 && l.shape.rank <= 2,
+                 "a copied tile of another rank");
+    Tile t;
+    t.contiguous = axes[static_cast<size_t>(l.contiguous)];
+    t.columns = l.shape[static_cast<size_t>(l.contiguous)];
+    if (l.shape.rank == 1) return t;
+    t.has_rows = true;
+    t.across = axes[static_cast<size_t>(1 - l.contiguous)];
+    t.rows = l.shape[static_cast<size_t>(1 - l.contiguous)];
+    return t;
+}
+
+/// Tile coordinates, for shared_address.
+std::vector<Ex> in_tile(const SharedLayout& l, Ex row, Ex column) {
+    if (l.shape.rank == 1) return {column};
+    return l.contiguous == 1 ? std::vector<Ex>{row, column} : std::vector<Ex>{column, row};
+}
+
+}  // namespace
+
+bool continues(const Lowering& ctx, ir::InstId id, bool forward) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const std::vector<ir::InstId>& list = ctx.fn.block(inst.parent).insts;
+    const auto here = std::find(list.begin(), list.end(), id);
+    for (auto it = here;;) {
+        if (forward ? ++it == list.end() : it-- == list.begin()) return false;
+        const ir::Inst& other = ctx.fn.inst(*it);
+        if (other.op == inst.op) {
+            const ir::ValueId channel = ctx.fn.operands(other).back();
+            return ctx.channels.rings.at(channel.v).form->tensor_map < 0;
+        }
+        const bool scalar = ir::has_trait(other.op, ir::PURE) && !ir::has_trait(other.op, ir::REGIONS) &&
+                            other.results.count == 1 && is_scalar(ctx, ctx.fn.result(other));
+        if (!scalar || ctx.fn.gpu_inst(*it).sync_before) return false;
+    }
+}
+
+void wait_for_copies(Lowering& ctx, ir::InstId id) {
+    if (ctx.fn.gpu->arch->cp_async) {
+        // The run of gets that starts here waits once, for the longest of its channels.
+        std::string newer;
+        const std::vector<ir::InstId>& list = ctx.fn.block(ctx.fn.inst(id).parent).insts;
+        for (auto it = std::find(list.begin(), list.end(), id);; ++it) {
+            if (ctx.fn.inst(*it).op != Op::channel_get) continue;
+            const std::string mine = "(int)" + ring(ctx, ctx.fn.operands(ctx.fn.inst(*it))[0]).ahead + " - 1";
+            newer = newer.empty() ? mine : "min(" + newer + ", " + mine + ")";
+            if (!continues(ctx, *it, true)) break;
+        }
+        ctx.formats.need("cp_async");
+        ctx.out.line("copy_async_wait(" + newer + ");");
+    }
+    if (ring(ctx, ctx.fn.operands(ctx.fn.inst(id))[0]).form->own) return;  // nobody else reads
+    if (ctx.fn.gpu->arch->wgmma) {
+        ctx.formats.need("fence_async");
+        ctx.out.line("fence_async();");
+    }
+    sync(ctx);
+}
+
+void thread_put(Lowering& ctx, ir::InstId id, Ring& r) {
+    ctx.out.open("");
+    const std::string to = ctx.out.fresh("to");
+    ctx.out.line("unsigned char* const " + to + " = " + stage_address(r, r.put) + ";");
+    r.form->own ? own_put(ctx, id, r, to) : shared_put(ctx, id, r, to);
+    ctx.out.close();
+    ctx.out.line("++" + r.ahead + ";");
+    if (ctx.fn.gpu->arch->cp_async && !continues(ctx, id, true)) {
+        ctx.formats.need("cp_async");
+        ctx.out.line("copy_async_commit();");
+    }
+    advance(ctx, r.put, "", r.form->stages);
+}
+
+void shared_put(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::ValueId tensor = ctx.fn.operands(inst)[0];
+    const Tile tile = tile_of(r.form->layout, ctx.fn.access(inst));
+    const bool whole = !bit_addressed(ctx.fn.elem(tensor)) && tile.columns * r.form->layout.elem_bytes % 16 == 0 &&
+                       ctx.fn.gpu->arch->cp_async;
+    if (whole && affine(ctx, tensor) && contiguous_dimension(ctx, tensor) == static_cast<int>(tile.contiguous)) {
+        copy_chunks(ctx, id, r, to);
+    } else {
+        copy_elements(ctx, id, r, to);
+    }
+}
+
+/// Index of every tensor dimension, with the given ones of the tile's dimensions.
+std::vector<Ex> put_coordinates(Lowering& ctx, ir::InstId id, const SharedLayout& l, Ex row, Ex column) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::Access access = ctx.fn.access(inst);
+    const Tile tile = tile_of(l, access);
+    std::vector<Ex> out;
+    size_t operand = 1;
+    for (size_t d = 0; d < access.axes.size(); ++d) {
+        Ex at = access.axes[d].kind == ir::Access::all ? int64(ctx, 0)
+                                                       : element_at(ctx, ctx.fn.operands(inst)[operand++], {});
+        if (d == tile.contiguous) at = at + column;
+        if (d != tile.contiguous && tile.has_rows && d == tile.across) at = at + row;
+        out.push_back(at);
+    }
+    return out;
+}
+
+/// All indices but dimension `except` lie in the tensor.
+Ex put_condition(Lowering& ctx, ir::InstId id, const std::vector<Ex>& coordinates, int except) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::Access access = ctx.fn.access(inst);
+    Ex out = ctx.pool.truth(true);
+    for (size_t d = 0; d < access.axes.size(); ++d)
+        if (static_cast<int>(d) != except && !access.axes[d].in_bounds && access.axes[d].kind != ir::Access::all)
+            out = both(out, within(coordinates[d], extent(ctx, ctx.fn.operands(inst)[0], static_cast<int>(d))));
+    return out;
+}
+
+void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to) {
+    const ir::ValueId tensor = ctx.fn.operands(ctx.fn.inst(id))[0];
+    const SharedLayout& l = r.form->layout;
+    const Tile tile = tile_of(l, ctx.fn.access(ctx.fn.inst(id)));
+    const int64_t bytes = l.elem_bytes, per = 16 / bytes, in_row = tile.columns / per, chunks = tile.rows * in_row;
+    ctx.formats.need("shared");
+    ctx.formats.need("cp_async");
+    // Rows begin on 16 bytes, and so does the tile: then every chunk does.
+    const std::vector<Ex> first = put_coordinates(ctx, id, l, ctx.pool.number(0), ctx.pool.number(0));
+    Ex odd = u64(ctx.pool.name(kernel::Type::other, name(ctx, tensor))) | u64(first[tile.contiguous] * bytes);
+    for (size_t d = 0; d < first.size(); ++d)
+        if (d != tile.contiguous) odd = odd | u64(stride(ctx, tensor, static_cast<int>(d)) * bytes);
+    ctx.out.open("if (" + eq(odd & 15, 0).text() + ")");
+    const int64_t trips = (chunks + group_threads(ctx) - 1) / group_threads(ctx);
+    ctx.out.line(trips <= 16 ? "#pragma unroll" : "#pragma unroll 1");
+    ctx.out.open("for (int i = t; i < " + number(chunks) + "; i += " + number(group_threads(ctx)) + ")");
+    ctx.out.line("const int row = i / " + number(in_row) + ", column = i % " + number(in_row) + " * " + number(per) +
+                 ";");
+    const Ex row = ctx.pool.counter("row", tile.rows), column = ctx.pool.counter("column", tile.columns);
+    const std::vector<Ex> at = put_coordinates(ctx, id, l, row, column);
+    const Ex x = at[tile.contiguous];
+    ctx.out.line("const long long left = " + (extent(ctx, tensor, static_cast<int>(tile.contiguous)) - x).text() + ";");
+    const Ex some = both(ge(x, 0), gt(ctx.pool.name(kernel::Type::i64, "left"), 0));
+    ctx.out.line(
+        "const bool some = " + both(some, put_condition(ctx, id, at, static_cast<int>(tile.contiguous))).text() + ";");
+    ctx.out.line("const int count = !some ? 0 : left < " + number(per) + " ? (int)left : " + number(per) + ";");
+    const std::string function = copy_function(ctx, id);
+    ctx.out.line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " +
+                 shared_address(ctx, l, in_tile(l, row, column)).atom() + "), " + name(ctx, tensor) + " + (some ? " +
+                 offset(ctx, tensor, at).text() + " : 0), count * " + number(bytes) + ");");
+    ctx.out.close();
+    --ctx.out.depth;
+    ctx.out.line("} else {");
+    ++ctx.out.depth;
+    copy_elements(ctx, id, r, to);
+    ctx.out.close();
+}
+
+void copy_elements(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to) {
+    const ir::ValueId tensor = ctx.fn.operands(ctx.fn.inst(id))[0];
+    const SharedLayout& l = r.form->layout;
+    const Tile tile = tile_of(l, ctx.fn.access(ctx.fn.inst(id)));
+    ctx.out.line("#pragma unroll 1");
+    ctx.out.open("for (int i = t; i < " + number(tile.rows * tile.columns) + "; i += " + number(group_threads(ctx)) +
+                 ")");
+    ctx.out.line("const int row = i / " + number(tile.columns) + ", column = i % " + number(tile.columns) + ";");
+    const Ex row = ctx.pool.counter("row", tile.rows), column = ctx.pool.counter("column", tile.columns);
+    const std::vector<Ex> at = put_coordinates(ctx, id, l, row, column);
+    ctx.out.line("*(" + type_of(ctx, tensor) + "*)(" + to + " + " +
+                 shared_address(ctx, l, in_tile(l, row, column)).atom() + ") = " +
+                 chosen(put_condition(ctx, id, at, -1),
+                        read(ctx, ctx.fn.elem(tensor), name(ctx, tensor), offset(ctx, tensor, at).text(),
+                             plain_caching(ctx, id)),
+                        zero(ctx, tensor)) +
+                 ";");
+    ctx.out.close();
+}
+
+}  // namespace tegula::lower

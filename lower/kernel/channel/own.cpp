@@ -1,0 +1,109 @@
+// Own rings (lang/gpu_form.h): each thread starts cp.async copies of the vectors that it will itself read, and waits
+// for nobody but them. A stage is an array of 16-byte slots, slot v of all threads side by side, so that neither copies
+// nor reads meet in a bank; registers lie in their slots in order.
+#include <algorithm>
+
+#include "lower/kernel/access/access.h"
+#include "lower/kernel/access/part.h"
+#include "lower/kernel/channel/channel.h"
+#include "lower/kernel/control/control.h"
+#include "lower/kernel/move/move.h"
+#include "lower/kernel/values.h"
+
+namespace tegula::lower {
+
+using ir::Op;
+
+namespace {
+
+constexpr int kSlotBytes = 16;
+
+}  // namespace
+
+/// The address (unsigned char*) of register `r`, which is the first of a vector, in the stage at `stage`.
+std::string own_slot(Lowering& ctx, ir::ValueId tile, const std::string& stage, Ex r) {
+    const int bytes = static_cast<int>(ctx.fn.elem(tile).container_bytes()), in_slot = kSlotBytes / bytes;
+    const Ex place = (r / in_slot * group_threads(ctx) + ctx.thread) * kSlotBytes + r % in_slot * bytes;
+    return "(" + stage + " + " + place.atom() + ")";
+}
+
+ir::ValueId taken_from(const Lowering& ctx, ir::ValueId channel) {
+    for (uint32_t i = 0; i < ctx.fn.inst_count(); ++i)
+        if (const ir::Inst& inst = ctx.fn.inst(ir::InstId{i});
+            inst.parent.valid() && inst.op == Op::channel_get && ctx.fn.operands(inst)[0] == channel)
+            return ctx.fn.result(inst);
+    TEGULA_CHECK(false, "nobody takes from the channel");
+    return {};
+}
+
+void own_put(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to) {
+    Part part = part_of(ctx, id);
+    const GpuChannel& form = *r.form;
+    const std::string fill = ctx.formats.literal(ctx.fn.elem(part.value), form.fill);
+    const auto elements = [&] {
+        each_register(ctx, part.value, [&](Ex at) {
+            const std::string from = read(ctx, ctx.fn.elem(part.tensor), name(ctx, part.tensor),
+                                          part_offset(ctx, part, at).text(), part.caching);
+            ctx.out.line("*(" + type_of(ctx, part.value) + "*)" + own_slot(ctx, part.value, to, at) + " = " +
+                         chosen(part_condition(ctx, part, at, true), from, fill) + ";");
+        });
+    };
+    if (part.vector * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()) < 4) return elements();
+    const std::string other = form.fill ? fill : "";
+    if (part.whole.is_true()) return own_vectors(ctx, part, true, to, other);
+    ctx.out.open("if (" + part.whole.text() +
+                 ")");  // the usual case, for all threads alike: addresses are one and constants
+    own_vectors(ctx, part, false, to, other);
+    ctx.out.close("} else {");
+    ++ctx.out.depth;
+    part.inside == Part::whole_vectors ? own_vectors(ctx, part, true, to, other) : elements();
+    ctx.out.close();
+}
+
+/// `fill`: text of what elements out of range are, "" for zero.
+void own_vectors(Lowering& ctx, const Part& part, bool checked, const std::string& to, const std::string& fill) {
+    ctx.formats.need("shared");
+    ctx.formats.need("cp_async");
+    const std::string bytes = number(part.vector * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes())),
+                      base = name(ctx, part.tensor), function = copy_function(ctx, part.inst);
+    by_vectors(ctx, part, [&](Ex r) {
+        const Ex ok = part_condition(ctx, part, r, checked);
+        const std::string slot = own_slot(ctx, part.value, to, r), offset = part_offset(ctx, part, r).text();
+        const auto copy = [&](const std::string& from, const std::string& count) {
+            return function + "<" + bytes + ">(shared_address(" + slot + "), " + base + " + " + from + ", " + count +
+                   ");";
+        };
+        if (ok.is_true()) return ctx.out.line(copy("(" + offset + ")", bytes));
+        const std::string inside = ctx.out.fresh("inside");
+        ctx.out.line("const bool " + inside + " = " + ok.text() + ";");
+        if (fill.empty())
+            return ctx.out.line(copy("(" + inside + " ? " + offset + " : 0)", inside + " ? " + bytes + " : 0"));
+        ctx.out.line("if (" + inside + ") " + copy("(" + offset + ")", bytes));
+        ctx.out.open("else");
+        each(ctx, part.vector, [&](Ex i) {
+            ctx.out.line("((" + type_of(ctx, part.value) + "*)" + slot + ")[" + i + "] = " + fill + ";");
+        });
+        ctx.out.close();
+    });
+}
+
+void own_get(Lowering& ctx, ir::InstId id, Ring& r) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::ValueId v = ctx.fn.result(inst);
+    const int per = kSlotBytes / static_cast<int>(ctx.fn.elem(v).container_bytes()), count = registers(ctx, v) / per;
+    declare(ctx, v);
+    ctx.out.open("");
+    const std::string from = ctx.out.fresh("from");
+    ctx.out.line("const unsigned char* const " + from + " = " + stage_address(r, r.get) + ";");
+    each(ctx, count, [&](Ex slot) {
+        const Ex first = slot * per;
+        const std::string wide = ctx.out.fresh("wide");
+        ctx.out.line("alignas(16) " + type_of(ctx, v) + " " + wide + "[" + number(per) + "];");
+        ctx.out.line("*(uint4*)" + wide + " = *(const uint4*)" + own_slot(ctx, v, from, first) + ";");
+        each(ctx, per,
+             [&](Ex i) { ctx.out.line(name(ctx, v) + "[" + (first + i).text() + "] = " + wide + "[" + i + "];"); });
+    });
+    ctx.out.close();
+}
+
+}  // namespace tegula::lower

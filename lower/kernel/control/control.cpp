@@ -1,0 +1,260 @@
+// Structured control flow. Conditions and bounds are scalars, equal in all threads. Carried values live in the
+// registers of the loop's results: block arguments are other names of them, and the values that end a block are copied
+// over, through temporaries where one copy would overwrite what another still needs.
+#include <algorithm>
+
+#include "lang/gpu/hints.h"
+#include "lang/gpu/tensor_memory.h"
+#include "lower/kernel/access/access.h"
+#include "lower/kernel/control/control.h"
+#include "lower/kernel/packed/packed.h"
+#include "lower/kernel/product/product.h"
+#include "lower/kernel/values.h"
+
+namespace tegula::lower {
+
+using ir::Op;
+
+namespace {
+
+constexpr int kManyWords = 24;    ///< that a loop carries
+constexpr int kMostBeside = 64;   ///< registers that it carries beside them
+constexpr int kSafeBits = 60;     ///< bounds and step of this size cannot leave 64 bits
+constexpr int kManyCarried = 32;  ///< registers
+
+std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) {
+    return "#pragma unroll " + std::to_string(unrolling(fn, loop).copies);
+}
+
+int products_in(const ir::Function& fn, ir::BlockId block) {
+    int n = 0;
+    for (ir::InstId id : fn.block(block).insts) {
+        n += ir::is_product(fn.inst(id).op);
+        for (ir::BlockId b : fn.blocks(fn.inst(id))) n += products_in(fn, b);
+    }
+    return n;
+}
+
+}  // namespace
+
+void copy(Lowering& ctx, ir::ValueId from, const std::string& to) {
+    if (ctx.values.sums.count(from.v) || ctx.packed.rings.count(from.v) || in_tensor_memory(ctx.fn, from))
+        return;  // stays where it is
+    if (is_scalar(ctx, from)) {
+        if (name(ctx, from) != to) ctx.out.line(to + " = " + name(ctx, from) + ";");
+        return;
+    }
+    if (is_words(ctx, from) || is_pairs(ctx, from) || is_quads(ctx, from)) {
+        if (const std::string source = name(ctx, from); source != to)
+            each(ctx, array_size(ctx, from),
+                 [&](Ex r) { ctx.out.line(to + "[" + r + "] = " + source + "[" + r + "];"); });
+        return;
+    }
+    const std::string source = at(ctx, from, ctx.pool.number(0));
+    if (source == to + "[0]") return;
+    each_register(ctx, from, [&](Ex r) { ctx.out.line(to + "[" + r + "] = " + at(ctx, from, r) + ";"); });
+}
+
+void copy_all(Lowering& ctx, std::span<const ir::ValueId> from, const std::vector<std::string>& to) {
+    TEGULA_CHECK(from.size() == to.size());
+    std::vector<bool> held(from.size(), false);
+    for (size_t i = 0; i < from.size(); ++i)
+        for (size_t j = 0; j < i; ++j)
+            if (name(ctx, from[i]) == to[j] && name(ctx, from[j]) != to[j]) held[i] = true;
+    std::vector<std::string> names(from.size());
+    for (size_t i = 0; i < from.size(); ++i) {
+        if (!held[i]) continue;
+        names[i] = ctx.out.fresh("held");
+        ctx.out.line(array_type(ctx, from[i]) + " " + names[i] +
+                     (is_scalar(ctx, from[i]) ? "" : "[" + std::to_string(array_size(ctx, from[i])) + "]") + ";");
+        copy(ctx, from[i], names[i]);
+    }
+    for (size_t i = 0; i < from.size(); ++i) {
+        if (!held[i]) {
+            copy(ctx, from[i], to[i]);
+        } else if (is_scalar(ctx, from[i])) {
+            ctx.out.line(to[i] + " = " + names[i] + ";");
+        } else {
+            each(ctx, array_size(ctx, from[i]),
+                 [&](Ex r) { ctx.out.line(to[i] + "[" + r + "] = " + names[i] + "[" + r + "];"); });
+        }
+    }
+}
+
+/// Declares values and gives their names.
+std::vector<std::string> declare_all(Lowering& ctx, std::span<const ir::ValueId> values) {
+    std::vector<std::string> out;
+    for (ir::ValueId v : values) {
+        declare(ctx, v);
+        out.push_back(name(ctx, v));
+    }
+    return out;
+}
+
+void lower_for_loop(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    if (ctx.split.sum && is_split_loop(ctx.fn, inst)) return split_loop(ctx, id);
+    const auto in = ctx.fn.operands(inst);
+    const ir::BlockId body = ctx.fn.blocks(inst)[0];
+    const auto& args = ctx.fn.block(body).args;
+    std::vector<ir::ValueId> results;
+    for (uint32_t r = 0; r < inst.results.count; ++r) results.push_back(ctx.fn.result(inst, r));
+    std::vector<ir::ValueId> copied;
+    std::vector<std::string> carried, targets;
+    for (size_t i = 0; i < results.size(); ++i) {
+        const bool kept = kept_sum(ctx, inst, i);
+        if (!kept || !stored_as_sum(ctx, results[i])) declare(ctx, results[i]);
+        carried.push_back(ctx.values.names[args[i + 1].v] = name(ctx, results[i]));
+        if (kept) {
+            enter_sum(ctx, in[i + 3], args[i + 1], results[i]);
+        } else {
+            copied.push_back(in[i + 3]);
+            targets.push_back(carried[i]);
+        }
+    }
+    copy_all(ctx, copied, targets);
+    set_targets(ctx, body, carried);
+    for_loop_text(ctx, id);
+    for (ir::ValueId v : results) leave_sum(ctx, v);
+}
+
+/// Does the loop carry many words to its next trip? Two trips at a time take them where they are instead of copying
+/// them, where registers allow.
+bool turns_words(Lowering& ctx, const ir::Inst& loop) {
+    int words = 0, others = 0;
+    for (uint32_t r = 0; r < loop.results.count; ++r) {
+        const auto it = ctx.packed.words.find(ctx.fn.result(loop, r).v);
+        if (ctx.packed.rings.count(ctx.fn.operands(loop)[r + 3].v)) continue;  // taken anew in each trip
+        if (it != ctx.packed.words.end())
+            words += it->second.view.words();
+        else
+            others += registers(ctx, ctx.fn.result(loop, r));
+    }
+    return words >= kManyWords && others <= kMostBeside && unrolling(ctx.fn, loop).copies == 1;
+}
+
+/// How the trips of a loop are counted.
+LoopText count_trips(Lowering& ctx, const ir::Inst& inst) {
+    const auto in = ctx.fn.operands(inst);
+    const std::string i = name(ctx, ctx.fn.block(ctx.fn.blocks(inst)[0]).args[0]), lo = name(ctx, in[0]),
+                      hi = name(ctx, in[1]), step = name(ctx, in[2]);
+    const ir::Inst* by = ctx.fn.def(in[2]);
+    const bool positive = by && by->op == Op::constant && ctx.fn.attrs(*by)[0] > 0;
+    if (positive && reach(ctx, in[1]) <= kSafeBits && magnitude(ctx, in[2]) <= kSafeBits)
+        return {"long long " + i + " = " + lo, i + " < " + hi, i + " += " + step, ""};
+    // The distance left is counted, so that stepping beyond the end cannot overflow.
+    const std::string left = ctx.out.fresh("left"), some = (positive ? "" : step + " > 0 && ") + lo + " < " + hi;
+    return {"unsigned long long " + i + "_ = " + lo + ", " + left + " = " + some + " ? (unsigned long long)" + hi +
+                " - (unsigned long long)" + lo + " : 0",
+            left + " != 0",
+            i + "_ += " + step + ", " + left + " = " + left + " > (unsigned long long)" + step + " ? " + left +
+                " - (unsigned long long)" + step + " : 0",
+            "const long long " + i + " = (long long)" + i + "_;"};
+}
+
+/// The loop itself, once the registers of what it carries are filled.
+void for_loop_text(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::BlockId body = ctx.fn.blocks(inst)[0];
+    const LoopText text = count_trips(ctx, inst);
+    if (ctx.fn.gpu_inst(id).wait >= 0) return late_loop(ctx, id, text);
+    ctx.out.line(unroll_pragma(ctx.fn, inst));
+    int carried_registers = 0;
+    for (uint32_t r = 0; r < inst.results.count; ++r) carried_registers += registers(ctx, ctx.fn.result(inst, r));
+    const bool counted = !text.counter.empty() || carried_registers < kManyCarried || products_in(ctx.fn, body) != 1;
+    const bool twice = text.counter.empty() && turns_words(ctx, inst);
+    const auto leave = [&] {
+        if (!counted) ctx.out.line("__syncwarp();");
+        ctx.out.line("if (!(" + text.test + ")) break;");
+    };
+    if (counted && !twice) {
+        ctx.out.open("for (" + text.start + "; " + text.test + "; " + text.next + ")");
+    } else {
+        // Compilers would test before the loop, too, and join both ways out of it: a second life of every sum. Not
+        // across a convergence. Where several products share the registers, the copies would be in the loop.
+        ctx.out.open("for (" + text.start + ";; " + text.next + ")");
+        leave();
+    }
+    if (!text.counter.empty()) ctx.out.line(text.counter);
+    const size_t start = ctx.out.body.size();
+    if (twice) ctx.out.open("");
+    trip(ctx, body);
+    if (twice) {
+        ctx.out.close();
+        const std::string again = ctx.out.body.substr(start);
+        ctx.out.line(text.next + ";");
+        leave();
+        ctx.out.body += again;
+    }
+    ctx.out.close();
+}
+
+/// A trip of a loop. Words of rings are taken when it begins, wherever the load of the next trip's stands.
+void trip(Lowering& ctx, ir::BlockId body) {
+    for (const ir::InstId id : ctx.fn.block(body).insts) take_words(ctx, id);
+    block(ctx, body);
+}
+
+void lower_while_loop(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::BlockId head = ctx.fn.blocks(inst)[0], body = ctx.fn.blocks(inst)[1];
+    const auto &carried_args = ctx.fn.block(head).args, &passed_args = ctx.fn.block(body).args;
+    const auto passed_values = ctx.fn.operands(ctx.fn.inst(ctx.fn.block(head).insts.back())).subspan(1);
+    const std::vector<std::string> carried = declare_all(ctx, carried_args);
+    copy_all(ctx, ctx.fn.operands(inst), carried);
+    std::vector<std::string> passed;
+    for (size_t i = 0; i < passed_args.size(); ++i) {
+        // What the condition hands on unchanged needs no second place.
+        if (passed_values[i] == carried_args[i])
+            ctx.values.names[passed_args[i].v] = carried[i];
+        else
+            declare(ctx, passed_args[i]);
+        passed.push_back(name(ctx, passed_args[i]));
+        ctx.values.names[ctx.fn.result(inst, static_cast<uint32_t>(i)).v] = passed.back();
+    }
+    set_targets(ctx, head, passed);
+    set_targets(ctx, body, carried);
+    ctx.out.line(unroll_pragma(ctx.fn, inst));
+    ctx.out.open("for (;;)");
+    block(ctx, head);
+    block(ctx, body);
+    ctx.out.close();
+}
+
+void lower_if_else(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    std::vector<ir::ValueId> results;
+    for (uint32_t r = 0; r < inst.results.count; ++r) results.push_back(ctx.fn.result(inst, r));
+    const std::vector<std::string> names = declare_all(ctx, results);
+    const auto blocks = ctx.fn.blocks(inst);
+    set_targets(ctx, blocks[0], names);
+    set_targets(ctx, blocks[1], names);
+    ctx.out.open("if (" + name(ctx, ctx.fn.operands(inst)[0]) + ")");
+    block(ctx, blocks[0]);
+    if (ctx.fn.block(blocks[1]).insts.size() > 1 || !results.empty()) {
+        ctx.out.close("} else {");
+        ++ctx.out.depth;
+        block(ctx, blocks[1]);
+    }
+    ctx.out.close();
+}
+
+void lower_yield(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const auto it = ctx.control.targets.find(inst.parent.v);
+    if (it != ctx.control.targets.end()) copy_all(ctx, ctx.fn.operands(inst), it->second);
+}
+
+void lower_condition(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const auto values = ctx.fn.operands(inst);
+    const std::string go_on = ctx.out.fresh("go_on");
+    ctx.out.line("const bool " + go_on + " = " + name(ctx, values[0]) +
+                 ";");  // before a copy overwrites what it is made of
+    copy_all(ctx, values.subspan(1), ctx.control.targets.at(inst.parent.v));
+    ctx.out.line("if (!" + go_on + ") break;");
+}
+
+void lower_ret(Lowering&, ir::InstId) {}
+
+}  // namespace tegula::lower

@@ -1,0 +1,61 @@
+// Structured control flow, the order of programs, split sums, effects.
+#pragma once
+#include "lower/kernel/lowering.h"
+
+namespace tegula::lower {
+
+// ---- control ----
+std::vector<std::string> declare_all(Lowering& ctx, std::span<const ir::ValueId> values);
+void block(Lowering& ctx, ir::BlockId id);
+bool turns_words(Lowering& ctx, const ir::Inst& loop);
+struct LoopText {
+    std::string start, test,
+        next;  ///< of a for statement, in whose body `counter` declares the counter unless `start` does
+    std::string counter;
+};
+LoopText count_trips(Lowering& ctx, const ir::Inst& loop);
+void for_loop_text(Lowering& ctx, ir::InstId loop);
+void trip(Lowering& ctx, ir::BlockId body);
+// Loops with products that run into the next trip (control/late.cpp).
+std::vector<std::string> other_places(Lowering& ctx, const ir::Inst& loop, const std::vector<std::string>& places);
+void late_loop(Lowering& ctx, ir::InstId loop, const LoopText& text);
+/// Where the `yield` (or the values of the `condition`) that ends a block puts its values; without an entry a yield
+/// emits nothing and its owner reads the operands.
+inline void set_targets(Lowering& ctx, ir::BlockId block, std::vector<std::string> names) {
+    ctx.control.targets[block.v] = std::move(names);
+}
+void copy_all(Lowering& ctx, std::span<const ir::ValueId> from,
+              const std::vector<std::string>& to);  ///< at once, through temporaries where they overlap
+void copy(Lowering& ctx, ir::ValueId from, const std::string& to);
+/// "const float v3 = ..;" for a scalar, declaration and loop for a tile, with its neighbours where that can be
+/// (elementwise/fuse.cpp).
+void assign(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex r)>& value);
+
+// ---- effects ----
+std::string report(Lowering& ctx);  ///< the report buffer parameter
+std::string code_text(Lowering& ctx, ir::ValueId v, const std::string& element);
+
+// ---- tiles over shared numbers ----
+/// Programs that should be on a multiprocessor at once, as far as registers go (residency.cpp).
+int find_resident_programs(const Lowering& ctx);
+bool parts(const Lowering& ctx, ir::InstId id);
+void find_parting(Lowering& ctx);
+std::string program_axis(Lowering& ctx, int axis);
+/// The index along `axis` of a program, declared by lines given to `put`. `place`: its number in a grid of plain order.
+std::string index_of_program(Lowering& ctx, const std::string& place, int axis,
+                             const std::function<void(const std::string&)>& put);
+
+// ---- split sums ----
+void prepare_split(Lowering& ctx);
+std::string split_parts(Lowering& ctx);
+std::string split_sums(Lowering& ctx, size_t k, const std::string& stretch);
+void split_loop(Lowering& ctx, ir::InstId id);
+void split_publish(Lowering& ctx);
+void split_add(Lowering& ctx, const ir::Block& body, const std::vector<std::string>& totals);
+void split_tail(Lowering& ctx, const ir::Block& body, const std::vector<std::string>& totals);
+/// The number of the program at `place` of the launch's order, which may be one that shares operands more
+/// (control/raster.cpp). `scope`: where it is declared, once, and what it is the number of.
+std::string in_groups(Lowering& ctx, const std::string& place, const std::string& scope,
+                      const std::function<void(const std::string&)>& put);
+
+}  // namespace tegula::lower

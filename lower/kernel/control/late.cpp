@@ -1,0 +1,73 @@
+// Late products (GpuInst::late) run on while the next trip of their loop decodes its first factor. Factors in registers
+// are then in two sets that trips take in turns, and so the body is there twice: what one copy leaves to the next trip
+// is where the other one looks for it, and nothing is moved.
+#include "lang/gpu/hints.h"
+#include "lower/kernel/channel/channel.h"
+#include "lower/kernel/control/control.h"
+#include "lower/kernel/product/product.h"
+#include "lower/kernel/product/warp_groups.h"
+#include "lower/kernel/values.h"
+
+namespace tegula::lower {
+
+/// Registers of PTX for a product's first factor, those of the loop's present copy.
+std::string held_factor(Lowering& ctx, const WarpGroups& w, ir::InstId product) {
+    std::string& registers = ctx.late.factors[{product.v, ctx.late.second_copy}];
+    if (!registers.empty()) return registers;
+    registers = ctx.out.fresh("factor") + "_";
+    ctx.out.prologue += "    asm volatile(\".reg .b32 " + registers + "<" +
+                        std::to_string(w.tiles.size() * static_cast<size_t>(w.steps()) * 4) + ">;\");\n";
+    return registers;
+}
+
+/// The places that the second copy of the loop's body finds what it carries in: other ones, of tiles that nobody wants
+/// behind the loop.
+std::vector<std::string> other_places(Lowering& ctx, const ir::Inst& loop, const std::vector<std::string>& places) {
+    std::vector<std::string> out = places;
+    for (uint32_t r = 0; r < loop.results.count; ++r) {
+        const ir::ValueId result = ctx.fn.result(loop, r);
+        if (is_scalar(ctx, result) || !in_registers(ctx, result) || uses(ctx, result) ||
+            ctx.values.sums.count(result.v))
+            continue;
+        out[r] = ctx.out.fresh("v");
+        ctx.out.line(array_type(ctx, result) + " " + out[r] + "[" + std::to_string(array_size(ctx, result)) + "];");
+    }
+    return out;
+}
+
+/// A loop with late products, in two copies of its body: what one leaves to the next trip is where the other looks for
+/// it.
+void late_loop(Lowering& ctx, ir::InstId id, const LoopText& text) {
+    const ir::Inst& loop = ctx.fn.inst(id);
+    const ir::BlockId body = ctx.fn.blocks(loop)[0];
+    const auto& args = ctx.fn.block(body).args;
+    const std::vector<std::string> places = ctx.control.targets.at(body.v), others = other_places(ctx, loop, places);
+    ctx.out.line(text.start + ";");
+    ctx.out.line("#pragma unroll " + std::to_string(unrolling(ctx.fn, loop).copies));
+    ctx.out.open("for (;;)");
+    for (const bool second : {false, true}) {
+        ctx.late.second_copy = second;
+        ctx.late.later_trip = second ? "" : name(ctx, args[0]) + " != " + name(ctx, ctx.fn.operands(loop)[0]);
+        ctx.out.line("__syncwarp();");
+        ctx.out.line("if (!(" + text.test + ")) break;");
+        ctx.out.open("");
+        if (!text.counter.empty()) ctx.out.line(text.counter);
+        for (size_t i = 0; i < places.size(); ++i) ctx.values.names[args[i + 1].v] = (second ? others : places)[i];
+        set_targets(ctx, body, second ? places : others);
+        trip(ctx, body);
+        ctx.out.close();
+        ctx.out.line(text.next + ";");
+    }
+    ctx.out.close();
+    ctx.late.second_copy = false;
+    // Behind it the products have ended, and the stages that the last of them read are given back.
+    ctx.out.line("asm volatile(\"wgmma.wait_group.sync.aligned " + std::to_string(ctx.fn.gpu_inst(id).wait) +
+                 ";\" : : : \"memory\");");
+    ctx.out.open("if (" + name(ctx, ctx.fn.operands(loop)[0]) + " < " + name(ctx, ctx.fn.operands(loop)[1]) + ")");
+    for (const ir::InstId release : ctx.fn.block(body).insts)
+        if (ctx.fn.inst(release).op == ir::Op::channel_release && ctx.fn.gpu_inst(release).late)
+            give_back(ctx, release);
+    ctx.out.close();
+}
+
+}  // namespace tegula::lower

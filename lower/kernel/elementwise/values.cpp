@@ -1,0 +1,271 @@
+// Ops that make values from constants, single elements or the launch: constants, iota, conversions, choice, program
+// numbers and extents.
+#include <algorithm>
+
+#include "lang/gpu/raster.h"
+#include "lower/kernel/access/access.h"
+#include "lower/kernel/channel/channel.h"
+#include "lower/kernel/control/control.h"
+#include "lower/kernel/elementwise/elementwise.h"
+#include "lower/kernel/move/move.h"
+#include "lower/kernel/packed/packed.h"
+#include "lower/kernel/values.h"
+
+namespace tegula::lower {
+
+void lower_constant(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::ValueId v = ctx.fn.result(inst);
+    if (is_scalar(ctx, v) || !ctx.values.array_constant[v.v]) return;  // readers spell the literal
+    const auto code = static_cast<uint64_t>(ctx.fn.attrs(inst)[0]);
+    assign(ctx, v, [&](Ex) {
+        return ctx.fn.type(v).pointer ? std::to_string(code) + "ull" : ctx.formats.literal(ctx.fn.elem(v), code);
+    });
+}
+
+void lower_constant_tile(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::ValueId v = ctx.fn.result(inst);
+    const auto codes = ctx.fn.attrs(inst);
+    const Format& f = ctx.fn.elem(v);
+    if (is_scalar(ctx, v))
+        return assign(ctx, v, [&](Ex) { return ctx.formats.literal(f, static_cast<uint64_t>(codes[0])); });
+    // Inf and NaN are no constant expressions: floats lie in the table as their bits.
+    const bool wide = f.is_float() && f.bits >= 32;
+    const Format stored = wide ? int_format(f.bits, false) : f;
+    const std::string type = ctx.formats.type(stored);
+    std::string list;
+    for (size_t i = 0; i < codes.size(); ++i) {
+        list += i == 0 ? "" : i % 16 ? ", " : ",\n    ";
+        list += ctx.formats.literal(stored, static_cast<uint64_t>(codes[i]));
+    }
+    const std::string table = ctx.out.support(
+        "table " + type + " " + list, "table",
+        "__device__ const " + type + " $[" + std::to_string(codes.size()) + "] = {\n    " + list + "};\n");
+    const TileLayout& l = layout(ctx, v);
+    assign(ctx, v, [&](Ex r) {
+        const std::string entry = table + "[" + logical_number(ctx, l, r).text() + "]";
+        const std::string element = wide ? ctx.formats.bitcast(f, stored, entry) : entry;
+        return chosen(inside(ctx, l, r), element, zero(ctx, v));
+    });
+}
+
+void lower_iota(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::ValueId v = ctx.fn.result(inst);
+    const auto axis = static_cast<int>(ctx.fn.attrs(inst)[0]);
+    assign(ctx, v, [&](Ex r) {
+        return ctx.formats.cast(ctx.fn.elem(v), int_format(32, true), coordinate(ctx, layout(ctx, v), axis, r).atom(),
+                                Round::rne, Overflow::automatic);
+    });
+}
+
+/// Two integers of at most 8 bits as f16: 1024 + x has x in its low bits, and what was added is taken off exactly.
+/// Conversions run at an eighth of the rate of these instructions and take a register each.
+std::string two_halves(Lowering& ctx, const Format& from) {
+    const std::string added = from.is_signed ? "0x64806480u" : "0x64006400u";
+    return ctx.out.support(
+        "two halves " + added, "two_halves",
+        "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n"
+        "    const unsigned short both = low | high << 8;\n    unsigned two = __byte_perm(both, 0, 0x4140) ^ " +
+            added +
+            ";\n"
+            "    asm(\"sub.rn.f16x2 %0, %0, %1;\" : \"+r\"(two) : \"r\"(" +
+            added + "));\n    return two;\n}\n");
+}
+
+/// Two 8-bit floats as f16 or bf16, by the machine's conversion; empty: not these, or not where it is.
+std::string fp8_function(Lowering& ctx, const ir::Inst& cast) {
+    const ir::ValueId v = ctx.fn.result(cast);
+    const Type &to = ctx.fn.type(v), &from = ctx.fn.type(ctx.fn.operands(cast)[0]);
+    const bool brains = to.elem == Fmt::bf16, whole = from.elem == Fmt::f8e5m2;
+    if ((!brains && to.elem != Fmt::f16) || (!whole && from.elem != Fmt::f8e4m3) || ctx.fn.gpu->arch->number < 89)
+        return {};
+    if (is_scalar(ctx, v) || registers(ctx, v) % 2 || !keeps_infinities(ctx, cast)) return {};
+    const Format &half = ctx.fn.elem(v), &fp8 = ctx.fn.elem(ctx.fn.operands(cast)[0]);
+    std::string body = "    unsigned two;\n    const unsigned short both = low | high << 8;\n    asm(\"cvt.rn.f16x2." +
+                       std::string(whole ? "e5m2x2" : "e4m3x2") + " %0, %1;\" : \"=r\"(two) : \"h\"(both));\n";
+    if (brains)
+        body +=
+            "    asm(\"{.reg .b16 l, h; .reg .f32 x, y; mov.b32 {l, h}, %0; cvt.f32.f16 x, l; cvt.f32.f16 y, h; \"\n"
+            "        \"cvt.rn.bf16x2.f32 %0, y, x;}\" : \"+r\"(two));\n";
+    return ctx.out.support("two of " + fp8.name + " as " + half.name, "two_fp8",
+                           "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n" + body +
+                               "    return two;\n}\n");
+}
+
+/// Two registers by one instruction: the pair is what fragments and wide stores want again. `function` makes a pair of
+/// two elements.
+void cast_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::string& function) {
+    ctx.formats.need("pairs");
+    declare(ctx, to);
+    const int pairs = registers(ctx, to) / 2;
+    ctx.out.unroll(pairs);
+    ctx.out.open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
+    const Ex low = ctx.pool.counter("r", pairs) * 2, high = low + 1;
+    ctx.out.line("const unsigned two = " + function + "(" + at(ctx, from, low) + ", " + at(ctx, from, high) + ");");
+    ctx.out.line(at(ctx, to, low) + " = low_short(two);");
+    ctx.out.line(at(ctx, to, high) + " = high_short(two);");
+    ctx.out.close();
+}
+
+/// Two neighbours lie in one register, as they were loaded: both are decoded from there.
+void decode_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from) {
+    ctx.formats.need("bits");
+    ctx.formats.need("pairs");
+    declare(ctx, to);
+    const int pairs = registers(ctx, to) / 2;
+    ctx.out.unroll(pairs);
+    ctx.out.open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
+    const Ex low = ctx.pool.counter("r", pairs) * 2, high = low + 1;
+    ctx.out.line("const unsigned two = two_shorts(" + at(ctx, from, low) + ", " + at(ctx, from, high) + ");");
+    ctx.out.line(at(ctx, to, low) + " = as_float(two << 16);");
+    ctx.out.line(at(ctx, to, high) + " = as_float(two & 0xffff0000u);");
+    ctx.out.close();
+}
+
+bool keeps_infinities(const Lowering& ctx, const ir::Inst& cast) {
+    const auto overflow = static_cast<Overflow>(ctx.fn.attrs(cast)[1]);
+    return overflow == Overflow::automatic || overflow == Overflow::ieee;
+}
+
+std::string pair_function(const Lowering& ctx, const ir::Inst& cast) {
+    if (cast.op != ir::Op::cast) return {};  // what has no operands, too
+    const Type &to = ctx.fn.type(ctx.fn.result(cast)), &from = ctx.fn.type(ctx.fn.operands(cast)[0]);
+    const auto attrs = ctx.fn.attrs(cast);
+    if ((to.elem != Fmt::f16 && to.elem != Fmt::bf16) || from.elem != Fmt::f32 || ctx.fn.gpu->arch->number < 80)
+        return {};
+    if (static_cast<Round>(attrs[0]) != Round::rne || static_cast<Overflow>(attrs[1]) == Overflow::sat) return {};
+    return to.elem == Fmt::f16 ? "encode_two_f16" : "encode_two_bf16";
+}
+
+bool rounded_by_store(const Lowering& ctx, const ir::Inst& cast) {
+    const ir::ValueId v = ctx.fn.result(cast);
+    if (uses(ctx, v) != 1 || pair_function(ctx, cast).empty()) return false;
+    for (const ir::InstId id : ctx.fn.block(cast.parent).insts)
+        if (ctx.fn.inst(id).op == ir::Op::store && ctx.fn.operands(ctx.fn.inst(id)).back() == v)
+            return ctx.fn.gpu_inst(id).bulk;
+    return false;
+}
+
+bool encoded_by_store(Lowering& ctx, ir::ValueId v) {
+    const ir::Inst* cast = ctx.fn.def(v);
+    if (!cast || uses(ctx, v) != 1 || pair_function(ctx, *cast).empty()) return false;
+    const std::vector<ir::InstId>& insts = ctx.fn.block(cast->parent).insts;
+    const auto next = std::find(insts.begin(), insts.end(), ctx.fn.value(v).def) + 1;
+    return next != insts.end() && stores_vectors(ctx, *next) && ctx.fn.operands(ctx.fn.inst(*next)).back() == v;
+}
+
+void lower_cast(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::ValueId v = ctx.fn.result(inst);
+    if (rounded_by_store(ctx, inst) || encoded_by_store(ctx, v)) return;
+    const auto in = ctx.fn.operands(inst);
+    const auto attrs = ctx.fn.attrs(inst);
+    const auto round = static_cast<Round>(attrs[0]);
+    const Format &to = ctx.fn.elem(v), &from = ctx.fn.elem(in[0]);
+    if (can_decode(ctx, inst)) {
+        declare(ctx, v);
+        const std::string word = ctx.out.fresh("codes");
+        const int per = codes_per_word(*decode_target(ctx.fn.type(v).elem));
+        ctx.out.line("unsigned " + word + "[" + std::to_string(registers(ctx, v) / per) + "];");
+        decode_words(ctx, inst, [&](int p) { return word + "[" + std::to_string(p) + "]"; });
+        return each_register(ctx, v, [&](Ex r) {
+            ctx.out.line(name(ctx, v) + "[" + r.text() + "] = " + part_of_word(ctx, word, per, r, to) + ";");
+        });
+    }
+    if (const std::string two = fp8_function(ctx, inst); !two.empty()) return cast_pairs(ctx, v, in[0], two);
+    const bool pairs = !is_scalar(ctx, v) && registers(ctx, v) % 2 == 0, f16 = ctx.fn.type(v).elem == Fmt::f16;
+    if (pairs && f16 && from.is_int() && from.bits <= 8) return cast_pairs(ctx, v, in[0], two_halves(ctx, from));
+    if (pairs && ctx.fn.type(v).elem == Fmt::f32 && ctx.fn.type(in[0]).elem == Fmt::bf16 && keeps_infinities(ctx, inst))
+        return decode_pairs(ctx, v, in[0]);
+    if (const std::string two = pair_function(ctx, inst); pairs && !two.empty()) return cast_pairs(ctx, v, in[0], two);
+    assign(ctx, v, [&](Ex r) {
+        std::string random, index;
+        if (round == Round::stochastic) {
+            random = name(ctx, in[1]);
+            index = is_scalar(ctx, v) ? "0ull" : "(unsigned long long)" + logical_number(ctx, layout(ctx, v), r);
+        } else if (round == Round::bits) {
+            random =
+                "(unsigned long long)(" + at(ctx, in[1], r) + ") << " + std::to_string(64 - ctx.fn.elem(in[1]).bits);
+        }
+        return ctx.formats.cast(to, from, at(ctx, in[0], r), round, static_cast<Overflow>(attrs[1]), random, index);
+    });
+}
+
+void lower_bitcast(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const ir::ValueId v = ctx.fn.result(inst), from = ctx.fn.operands(inst)[0];
+    assign(ctx, v, [&](Ex r) {
+        if (ctx.fn.type(v).pointer || ctx.fn.type(from).pointer) return "(" + type_of(ctx, v) + ")" + at(ctx, from, r);
+        return ctx.formats.bitcast(ctx.fn.elem(v), ctx.fn.elem(from), at(ctx, from, r));
+    });
+}
+
+void lower_select(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const auto in = ctx.fn.operands(inst);
+    if (select_by_counts(ctx, id)) return;
+    assign(ctx, ctx.fn.result(inst),
+           [&](Ex r) { return at(ctx, in[0], r) + " ? " + at(ctx, in[1], r) + " : " + at(ctx, in[2], r); });
+}
+
+std::string index_of_program(Lowering& ctx, const std::string& place, int axis,
+                             const std::function<void(const std::string&)>& put) {
+    std::string above = place;
+    for (int below = 0; below < axis; ++below) above = over_clusters(ctx, above, below);
+    const std::string v = ctx.out.fresh("program_id");
+    const std::string whole = ctx.out.fresh("whole");
+    put("const unsigned long long " + whole + " = " + above + ";");
+    std::string index = whole;
+    if (axis != ctx.fn.gpu->grid_axes - 1)
+        index = "(" + whole + " - " + over_clusters(ctx, whole, axis) + " * " + clusters_along(ctx, axis) + ")";
+    const int cluster = ctx.fn.gpu->cluster[static_cast<size_t>(axis)];
+    if (cluster > 1) index = "(" + index + " * " + std::to_string(cluster) + " + " + cluster_place(ctx, axis) + ")";
+    put("const long long " + v + " = (long long)" + index + ";");
+    return v;
+}
+
+std::string program_axis(Lowering& ctx, int axis) {
+    const std::string key = "program axis " + std::to_string(axis);
+    if (const auto it = ctx.parameters.names.find(key); it != ctx.parameters.names.end()) return it->second;
+    const auto put = [&](const std::string& text) { ctx.out.prologue += "    " + text + "\n"; };
+    return ctx.parameters.names[key] =
+               index_of_program(ctx, in_groups(ctx, cluster_number(ctx), "program", put), axis, put);
+}
+
+void lower_program_id(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const int axis = static_cast<int>(ctx.fn.attrs(inst)[0]);
+    const bool numbered = inst.operands.count > 0;
+    const std::string number = numbered ? name(ctx, ctx.fn.operands(inst)[0]) : "program";
+    std::string& index = ctx.values.names[ctx.fn.result(inst).v];
+    if (ctx.fn.gpu->grid_axes == 1) {
+        index = axis == 0 ? "(long long)" + number : "0ll";
+    } else if (!numbered) {
+        index = program_axis(ctx, axis);
+    } else {
+        const auto put = [&](const std::string& text) { ctx.out.line(text); };
+        const std::string scope = number + " in block " + std::to_string(inst.parent.v);
+        index = index_of_program(ctx, in_groups(ctx, "(unsigned long long)" + number, scope, put), axis, put);
+    }
+}
+
+void lower_cta_id(Lowering& ctx, ir::InstId id) { ctx.values.names[ctx.fn.result(id).v] = "(long long)blockIdx.x"; }
+
+void lower_num_ctas(Lowering& ctx, ir::InstId id) { ctx.values.names[ctx.fn.result(id).v] = "(long long)gridDim.x"; }
+
+void lower_num_programs(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    ctx.values.names[ctx.fn.result(inst).v] =
+        "(long long)" + parameter(ctx, KernelParam::grid, 0, static_cast<int>(ctx.fn.attrs(inst)[0]),
+                                  "const unsigned long long", "programs");
+}
+
+void lower_dim(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    ctx.values.names[ctx.fn.result(inst).v] =
+        extent(ctx, ctx.fn.operands(inst)[0], static_cast<int>(ctx.fn.attrs(inst)[0])).text();
+}
+
+}  // namespace tegula::lower

@@ -1,0 +1,524 @@
+// The emitter's frame: the kernel around its body, parameters, names and registers of values, dispatch by op, barriers
+// and scratch memory. What single ops become is in the other emit_*.cpp files.
+#include <algorithm>
+#include <numeric>
+
+#include "lang/gpu/hints.h"
+#include "lang/gpu/tensor_memory.h"
+#include "lang/gpu/wide_tiles.h"
+#include "lang/meetings.h"
+#include "lang/program_order.h"
+#include "lower/kernel/access/access.h"
+#include "lower/kernel/channel/channel.h"
+#include "lower/kernel/control/control.h"
+#include "lower/kernel/elementwise/elementwise.h"
+#include "lower/kernel/formats/text.h"
+#include "lower/kernel/frame.h"
+#include "lower/kernel/lower.h"
+#include "lower/kernel/packed/packed.h"
+#include "lower/kernel/product/product.h"
+#include "lower/kernel/values.h"
+
+namespace tegula::lower {
+
+using ir::Op;
+
+namespace {
+
+constexpr int kMaxDepth = 1000;  ///< nesting of blocks
+/// Of a block, whatever the kernel: all that compilers know of `t`. A mask of fewer tells them which sums carry
+/// nothing, so it stays in the text.
+constexpr int kMostThreads = 1024;
+
+/// Ops whose emission reads operands by `at` only, so that a constant tile needs no array for them.
+bool reads_elements(Op op) {
+    switch (op) {
+        case Op::select:
+        case Op::cast:
+        case Op::bitcast:
+        case Op::ptx:
+        case Op::ptx_tile:
+        case Op::store:
+        case Op::load:
+        case Op::atomic:
+        case Op::ptr_add:
+        case Op::ptr_at:
+        case Op::ptr_address:
+        case Op::ptr_load:
+        case Op::ptr_store:
+        case Op::ptr_atomic:
+        case Op::print:
+        case Op::assert:
+        case Op::assume:
+        case Op::yield:
+        case Op::condition:
+        case Op::for_loop:
+        case Op::while_loop:
+        case Op::if_else:
+            return true;
+        default:
+            return ir::has_trait(op, ir::ELEMWISE);
+    }
+}
+
+/// What an integer is computed from: kCounts, the index or a carried value of a loop or the positions in a tile;
+/// kMasks, bits that were cleared; kDivides, a quotient or shift.
+enum Origin : unsigned { kCounts = 1, kMasks = 2, kDivides = 4 };
+
+unsigned origin(const ir::Function& fn, ir::ValueId v, int& budget) {
+    if (--budget < 0) return kCounts | kMasks | kDivides;
+    const ir::Inst* def = fn.def(v);
+    if (!def) return std::ranges::find(fn.params, v, &ir::Param::value) == fn.params.end() ? unsigned{kCounts} : 0;
+    if (def->op == Op::iota || def->blocks.count) return kCounts;
+    const bool elementwise = ir::has_trait(def->op, ir::ELEMWISE);
+    if (!ir::has_trait(def->op, ir::PURE)) return 0;
+    unsigned out = 0;
+    for (ir::ValueId operand : fn.operands(*def))
+        if (fn.elem(operand).is_int()) out |= origin(fn, operand, budget);
+    switch (def->op) {
+        case Op::div:
+        case Op::div_trunc:
+        case Op::div_ceil:
+        case Op::shr:
+            out |= kDivides;
+            break;
+        case Op::mul:
+        case Op::shl:
+            if (out & kDivides) out |= kMasks;
+            break;
+        case Op::bit_and:
+        case Op::rem:
+        case Op::rem_trunc:
+        case Op::cast:
+            out |= kMasks;
+            break;
+        default:
+            break;
+    }
+    const Format& f = fn.elem(v);
+    if (elementwise && f.is_int() && !f.is_signed && f.bits != 32 && f.bits != 64) out |= kMasks;  // wraps
+    return out;
+}
+
+/// May `v` be a count of which bits were cleared? What takes too long to find out may. See Formats::opaque.
+bool counts_masked(const ir::Function& fn, ir::ValueId v) {
+    constexpr int kMostValues = 256;
+    int budget = kMostValues;
+    constexpr unsigned both = kCounts | kMasks;
+    return fn.elem(v).is_int() && (origin(fn, v, budget) & both) == both;
+}
+
+}  // namespace
+
+Lowering::Lowering(const ir::Function& function, const SourceMap* sources)
+    : fn(function),
+      thread(pool.counter("t", kMostThreads)),
+      formats(fn.gpu ? fn.gpu->arch->number : 0),
+      out(sources),
+      values(fn),
+      late(fn) {
+    TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are lowered");
+    for (const char* word : {"t", "r", "shared", "program", "first", "workspace", "report"}) out.taken.insert(word);
+    out.before = [this] { end_fused(*this); };
+}
+
+void find_arrays(Lowering& ctx) {
+    ctx.fn.walk([&](ir::InstId id) {
+        if (reads_elements(ctx.fn.inst(id).op)) return;
+        for (const ir::ValueId v : ctx.fn.operands(ctx.fn.inst(id))) ctx.values.array_constant[v.v] = true;
+    });
+}
+
+/// Tiles beyond what compilers unroll lie in local memory, and a kernel with one of them is slow whatever its other
+/// tiles do: it keeps its loops, so that compiling it takes no longer than its text is.
+void find_unroll_limit(Lowering& ctx) {
+    constexpr int64_t kUnrolled = 256, kRolled = 4;
+    const std::vector<WideTile> tiles = widest_tiles(ctx.fn);
+    ctx.out.unroll_limit =
+        std::any_of(tiles.begin(), tiles.end(), [](const WideTile& t) { return t.local; }) ? kRolled : kUnrolled;
+}
+
+void converge(Lowering& ctx) {
+    if (ctx.control.diverges) ctx.out.line("__syncwarp();");
+}
+
+int64_t take_shared(Lowering& ctx, const char* use, std::string of, int64_t bytes, int64_t align, int stages) {
+    const int64_t at = (ctx.kernel.shared_bytes + align - 1) / align * align;
+    ctx.kernel.shared_bytes = at + bytes * stages;
+    ctx.kernel.areas.push_back({.use = use,
+                                .where = "shared memory",
+                                .of = std::move(of),
+                                .offset = at,
+                                .bytes = bytes,
+                                .stages = stages,
+                                .live = {},
+                                .first = {},
+                                .last = {}});
+    return at;
+}
+
+namespace {
+
+// The two bounds exclude each other; NVRTC before 12.4 knows the first one only.
+constexpr const char* kRegisterBound = R"(#if __CUDACC_VER_MAJOR__ * 100 + __CUDACC_VER_MINOR__ < 1204
+#define TEGULA_BOUNDS(threads, registers) __launch_bounds__(threads, 1)
+#else
+#define TEGULA_BOUNDS(threads, registers) __maxnreg__(registers)
+#endif
+)";
+
+}  // namespace
+
+std::string kernel_head(const Lowering& ctx) {
+    const std::string threads = std::to_string(ctx.kernel.threads);
+    const int most = register_bound(ctx.fn).most;
+    std::string out = most ? kRegisterBound : "";
+    out += "extern \"C\" __global__ void ";
+    out += most ? "TEGULA_BOUNDS(" + threads + ", " + std::to_string(most) + ")"
+                : "__launch_bounds__(" + threads + ", " + std::to_string(ctx.kernel.resident_programs) + ")";
+    out += " " + ctx.kernel.entry + "(";
+    for (size_t i = 0; i < ctx.parameters.texts.size(); ++i) out += (i ? ", " : "") + ctx.parameters.texts[i];
+    return out + ")";
+}
+
+// ---- parameters ----
+
+std::string parameter(Lowering& ctx, KernelParam::Kind kind, int param, int dim, const std::string& type,
+                      const std::string& stem) {
+    const std::string key = kind == KernelParam::first
+                                ? "first"
+                                : std::to_string(kind) + " " + std::to_string(param) + " " + std::to_string(dim);
+    auto [it, added] = ctx.parameters.names.emplace(key, "");
+    if (!added) return it->second;
+    it->second = ctx.out.fresh(stem);
+    ctx.kernel.params.push_back({kind, param, dim});
+    ctx.parameters.texts.push_back(type + (type.back() == '*' ? "" : " ") + it->second);
+    return it->second;
+}
+
+int param_number(const Lowering& ctx, ir::ValueId v) {
+    for (size_t i = 0; i < ctx.fn.params.size(); ++i)
+        if (ctx.fn.params[i].value == v) return static_cast<int>(i);
+    return -1;
+}
+
+std::string scalar_param(Lowering& ctx, int param) {
+    const ir::Param& p = ctx.fn.params[static_cast<size_t>(param)];
+    const Format& f = ctx.fn.elem(p.value);
+    if (p.kind == ir::Param::pointer) {
+        const std::string base = parameter(ctx, KernelParam::pointer, param, 0, "unsigned char*", p.name + "_");
+        const std::string v = ctx.out.fresh(p.name + "_p");
+        ctx.out.prologue += "    const unsigned long long " + v + " = (unsigned long long)" + base +
+                            (bit_addressed(f) ? " << 3" : "") + ";\n";
+        return v;
+    }
+    const std::string type = ctx.formats.type(f);
+    const bool native = text::is_native_float(f);
+    if (!native && f.container_bytes() == 8)
+        return parameter(ctx, KernelParam::scalar, param, 0, "const " + type, p.name + "_");
+    const std::string code =
+        parameter(ctx, KernelParam::scalar, param, 0, "const unsigned long long", p.name + "_code");
+    const std::string v = ctx.out.fresh(p.name + "_");
+    const std::string value = native        ? ctx.formats.from_bits(f, code)
+                              : f.is_bool() ? code + " != 0"
+                                            : "(" + type + ")" + code;
+    ctx.out.prologue += "    const " + type + " " + v + " = " + value + ";\n";
+    return v;
+}
+
+// ---- values ----
+
+const TileLayout& layout(const Lowering& ctx, ir::ValueId v) {
+    TEGULA_CHECK(in_registers(ctx, v), "the tile is not in registers");
+    return ctx.fn.placement(v).regs;
+}
+
+bool in_registers(const Lowering& ctx, ir::ValueId v) { return ctx.fn.placement(v).kind == Placement::registers; }
+
+bool is_scalar(const Lowering& ctx, ir::ValueId v) {
+    return ctx.fn.type(v).kind == Type::tile && ctx.fn.type(v).shape.rank == 0;
+}
+
+std::vector<int> all_registers(const Lowering& ctx, ir::ValueId v) {
+    std::vector<int> out(static_cast<size_t>(registers(ctx, v)));
+    std::iota(out.begin(), out.end(), 0);
+    return out;
+}
+
+int registers(const Lowering& ctx, ir::ValueId v) {
+    return is_scalar(ctx, v) ? 1 : in_tensor_memory(ctx.fn, v) ? 0 : layout(ctx, v).registers();
+}
+
+int group_threads(const Lowering& ctx) { return 32 * ctx.fn.gpu->warps; }
+
+std::string type_of(Lowering& ctx, ir::ValueId v) {
+    return ctx.fn.type(v).pointer ? "unsigned long long" : ctx.formats.type(ctx.fn.elem(v));
+}
+
+std::string name(Lowering& ctx, ir::ValueId v) {
+    if (fused(ctx, v)) end_fused(ctx);
+    std::string& out = ctx.values.names[v.v];
+    if (!out.empty()) return out;
+    const ir::Inst* def = ctx.fn.def(v);
+    if (def && def->op == Op::constant && is_scalar(ctx, v)) {
+        const auto code = static_cast<uint64_t>(ctx.fn.attrs(*def)[0]);
+        return out = ctx.fn.type(v).pointer ? std::to_string(code) + "ull" : ctx.formats.literal(ctx.fn.elem(v), code);
+    }
+    if (const int p = def ? -1 : param_number(ctx, v); p >= 0) {
+        const ir::Param& param = ctx.fn.params[static_cast<size_t>(p)];
+        if (param.kind != ir::Param::tensor) return out = scalar_param(ctx, p);
+        const bool constant = ctx.fn.type(v).mode == Mode::in;
+        const std::string element = bit_addressed(ctx.fn.elem(v)) ? "unsigned char" : type_of(ctx, v);
+        return out = parameter(ctx, KernelParam::pointer, p, 0, (constant ? "const " : "") + element + "*",
+                               param.name + "_");
+    }
+    return out = ctx.out.fresh("v");
+}
+
+std::string at(Lowering& ctx, ir::ValueId v, Ex r) {
+    if (is_scalar(ctx, v)) return name(ctx, v);
+    const ir::Inst* def = ctx.fn.def(v);
+    if (def && def->op == Op::constant && !ctx.values.aliased[v.v]) {
+        const auto code = static_cast<uint64_t>(ctx.fn.attrs(*def)[0]);
+        return ctx.fn.type(v).pointer ? std::to_string(code) + "ull" : ctx.formats.literal(ctx.fn.elem(v), code);
+    }
+    if (const auto scalar = splat(ctx, v)) return name(ctx, *scalar);
+    if (is_words(ctx, v)) return field(ctx, v, r);
+    if (is_pairs(ctx, v) || is_quads(ctx, v))
+        return part_of_word(ctx, name(ctx, v), is_pairs(ctx, v) ? 2 : 4, r, ctx.fn.elem(v));
+    if (const auto variable = fused_at(ctx, v, r)) return *variable;
+    return name(ctx, v) + "[" + r.text() + "]";
+}
+
+Ex element_at(Lowering& ctx, ir::ValueId v, Ex r) {
+    using kernel::Type;
+    const Format& f = ctx.fn.elem(v);
+    const bool wide = f.is_int() && (f.bits == 32 || f.bits == 64);
+    const Type type = ctx.fn.type(v).pointer ? Type::u64
+                      : f.is_bool()          ? Type::pred
+                      : !wide                ? Type::other
+                      : f.bits == 32         ? (f.is_signed ? Type::i32 : Type::u32)
+                      : f.is_signed          ? Type::i64
+                                             : Type::u64;
+    const ir::Inst* def = ctx.fn.def(v);
+    if (def && def->op == Op::constant && type != Type::other) return ctx.pool.constant(type, ctx.fn.attrs(*def)[0]);
+    if (is_scalar(ctx, v)) {
+        const std::string& text = name(ctx, v);
+        return ctx.pool.text(type, text, std::ranges::all_of(text, text::is_identifier));
+    }
+    if ((def && def->op == Op::constant) || splat(ctx, v) || is_words(ctx, v) || is_pairs(ctx, v) || is_quads(ctx, v) ||
+        fused(ctx, v))
+        return ctx.pool.text(type, at(ctx, v, r), false);
+    return ctx.pool.index(type, ctx.pool.name(Type::other, name(ctx, v)), r);
+}
+
+std::string zero(Lowering& ctx, ir::ValueId v) {
+    return ctx.fn.type(v).pointer ? "0ull" : ctx.formats.literal(ctx.fn.elem(v), 0);
+}
+
+void declare(Lowering& ctx, ir::ValueId v) {
+    if (ctx.values.aliased[v.v] || in_tensor_memory(ctx.fn, v)) return;
+    ctx.out.line(declaration(ctx, v));
+}
+
+std::string declaration(Lowering& ctx, ir::ValueId v) {
+    return array_type(ctx, v) + " " + name(ctx, v) +
+           (is_scalar(ctx, v) ? "" : "[" + std::to_string(array_size(ctx, v)) + "]") + ";";
+}
+
+std::string array_type(Lowering& ctx, ir::ValueId v) {
+    return is_words(ctx, v) || is_pairs(ctx, v) || is_quads(ctx, v) ? "unsigned" : type_of(ctx, v);
+}
+
+int array_size(const Lowering& ctx, ir::ValueId v) {
+    return is_words(ctx, v) ? ctx.packed.words.at(v.v).view.words()
+                            : registers(ctx, v) / (is_pairs(ctx, v)   ? 2
+                                                   : is_quads(ctx, v) ? 4
+                                                                      : 1);
+}
+
+bool take_over(Lowering& ctx, ir::ValueId result, ir::ValueId operand) {
+    const ir::Value& from = ctx.fn.value(operand);
+    const ir::Inst* maker = ctx.fn.def(result);
+    const ir::BlockId at = from.def.valid() ? ctx.fn.inst(from.def).parent : from.block;
+    if (uses(ctx, operand) != 1 || !maker || !(maker->parent == at) || param_number(ctx, operand) >= 0) return false;
+    if (!in_registers(ctx, operand) || !in_registers(ctx, result) || !(layout(ctx, operand) == layout(ctx, result)) ||
+        type_of(ctx, operand) != type_of(ctx, result))
+        return false;
+    ctx.values.names[result.v] = name(ctx, operand);
+    ctx.values.aliased[result.v] = true;
+    return true;
+}
+
+void each(Lowering& ctx, int count, const std::function<void(Ex r)>& body) {
+    if (count == 1) {
+        ctx.out.open("");
+        body(ctx.pool.number(0));
+        return ctx.out.close();
+    }
+    const std::string r = "r" + (ctx.out.loops ? "_" + std::to_string(ctx.out.loops) : std::string());
+    ctx.out.unroll(count);
+    ctx.out.open("for (int " + r + " = 0; " + r + " < " + std::to_string(count) + "; ++" + r + ")");
+    ++ctx.out.loops;
+    body(ctx.pool.counter(r, count));
+    --ctx.out.loops;
+    ctx.out.close();
+}
+
+void each_register(Lowering& ctx, ir::ValueId v, const std::function<void(Ex r)>& body) {
+    if (is_scalar(ctx, v)) return body({});
+    each(ctx, registers(ctx, v), body);
+}
+
+void assign(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex r)>& value) {
+    if (is_scalar(ctx, result)) {
+        const std::string text = value({});
+        return ctx.out.line("const " + type_of(ctx, result) + " " + name(ctx, result) + " = " + text + ";");
+    }
+    if (registers(ctx, result) > 1 && ctx.out.loops == 0) return fuse(ctx, result, value);
+    declare(ctx, result);
+    if (registers(ctx, result) == 1)
+        return ctx.out.line(name(ctx, result) + "[0] = " + value(ctx.pool.number(0)) + ";");
+    each_register(ctx, result,
+                  [&](Ex r) { ctx.out.line(name(ctx, result) + "[" + r.text() + "] = " + value(r) + ";"); });
+}
+
+// ---- barriers and scratch ----
+
+void sync(Lowering& ctx) {
+    if (!ctx.fn.gpu->specialised) return ctx.out.line("__syncthreads();");
+    ctx.formats.need("barrier");
+    ctx.out.line("group_barrier(" + std::to_string(group_threads(ctx)) + ");");
+}
+
+std::string scratch(Lowering& ctx, ir::InstId inst, const std::string& type, int64_t bytes) {
+    const GpuInst& gpu = ctx.fn.gpu_inst(inst);
+    TEGULA_CHECK(gpu.scratch_offset >= 0 && bytes <= gpu.scratch_bytes,
+                 std::string("scratch of ") + ir::op_row(ctx.fn.inst(inst).op).name + ": " + std::to_string(bytes) +
+                     " bytes wanted, " + std::to_string(gpu.scratch_bytes) + " assigned");
+    const std::string pointer = "((" + type + "*)(";
+    if (!gpu.global_scratch) return pointer + "shared + " + std::to_string(gpu.scratch_offset) + "))";
+    const std::string base = parameter(ctx, KernelParam::workspace, 0, 0, "unsigned char*", "workspace");
+    return pointer + base + " + blockIdx.x * " + std::to_string(ctx.kernel.workspace_bytes) + "ull + " +
+           std::to_string(gpu.scratch_offset) + "))";
+}
+
+// ---- blocks and instructions ----
+
+void block(Lowering& ctx, ir::BlockId id) {
+    TEGULA_CHECK(ctx.out.depth < kMaxDepth, "blocks nested too deeply");
+    for (ir::InstId inst : ctx.fn.block(id).insts) instruction(ctx, inst);
+}
+
+void instruction(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    ctx.out.mark(inst.span);
+    const GpuInst& gpu = ctx.fn.gpu_inst(id);
+    if (gpu.fence_before) {
+        ctx.formats.need("fence_async");
+        ctx.out.line("fence_async();");
+    }
+    if (gpu.sync_before) sync(ctx);
+    if (make_pairs(ctx, id)) return;
+    switch (inst.op) {
+#define ELEMENTWISE(name, ...) case Op::name:
+#include "lang/ops.def"
+        return elementwise(ctx, id);
+#define STRUCTURED(op, ...)  \
+    case Op::op:             \
+        lower_##op(ctx, id); \
+        break;
+#include "lang/ops.def"
+        case Op::count_:
+            return;
+    }
+    if (inst.op != Op::cast && parts(ctx, id))
+        ctx.out.line("__syncwarp();");  // right behind its loops: further on ptxas leaves it out
+}
+
+/// `v` at register r, and the constant that every element of it is, seen through broadcasts: what the prelude must know
+/// to spell negations safely.
+Known known_at(Lowering& ctx, ir::ValueId v, Ex r) {
+    const std::string text = at(ctx, v, r);
+    const ir::Inst* def = ctx.fn.def(v);
+    while (def && (def->op == Op::broadcast || def->op == Op::convert || def->op == Op::reshape))
+        def = ctx.fn.def(ctx.fn.operands(*def)[0]);
+    if (!def || def->op != Op::constant || ctx.fn.type(v).pointer) return text;
+    const auto code = static_cast<uint64_t>(ctx.fn.attrs(*def)[0]);
+    return {ctx.fn.elem(v).is_int() ? ctx.formats.literal(ctx.fn.elem(v), code) : text, code};
+}
+
+void elementwise(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    if (compare_counts(ctx, id)) return;
+    const auto in = ctx.fn.operands(inst);
+    const ir::Inst* divisor = inst.op == Op::div && ctx.fn.type(in[0]).elem == Fmt::f32 ? ctx.fn.def(in[1]) : nullptr;
+    const bool shared =
+        divisor && divisor->op == Op::broadcast;  // registers of a thread are divided by the same number
+    if (shared && !is_scalar(ctx, ctx.fn.result(inst))) return divide_by_shared(ctx, id);
+    const bool drops_bits =
+        inst.op == Op::shr || inst.op == Op::div || inst.op == Op::div_trunc || inst.op == Op::div_ceil;
+    const bool opaque = drops_bits && counts_masked(ctx.fn, in[0]);
+    assign(ctx, ctx.fn.result(inst), [&](Ex r) {
+        std::vector<Known> operands;
+        for (ir::ValueId v : in) operands.push_back(known_at(ctx, v, r));
+        if (opaque) operands[0].text = ctx.formats.opaque(operands[0].text);
+        if (ctx.fn.type(in[0]).pointer)
+            return "(" + operands[0].text + (inst.op == Op::eq ? " == " : " != ") + operands[1].text + ")";
+        return ctx.formats.elementwise(inst.op, ctx.fn.elem(in[0]), operands);
+    });
+}
+
+}  // namespace tegula::lower
+
+namespace tegula {
+
+KernelText lower_to_kernel(const ir::Function& fn, const SourceMap* sources) {
+    using namespace lower;
+    Lowering ctx(fn, sources);
+    find_arrays(ctx);
+    find_unroll_limit(ctx);
+    find_words(ctx);
+    find_pairs(ctx);
+    find_carried_loads(ctx);
+    find_parting(ctx);
+    ctx.kernel.resident_programs = find_resident_programs(ctx);
+    ctx.kernel.entry = "tegula_" + ctx.out.fresh(ctx.fn.name);
+    ctx.kernel.threads = kernel_threads(ctx.fn);
+    ctx.kernel.shared_bytes = ctx.fn.gpu->shared_bytes;
+    place_pair_table(ctx);
+    ctx.kernel.workspace_bytes = ctx.fn.gpu->workspace_bytes;
+    ctx.kernel.cluster = ctx.fn.gpu->cluster_size();
+    if (clustered(ctx)) ctx.formats.need("cluster");
+    ctx.kernel.persistent = ctx.fn.gpu->persistent;
+    const ir::ProgramOrder order = ir::program_order(ctx.fn);
+    ctx.kernel.together = order.together;
+    if (order.meets) ctx.kernel.meeting_words = ir::may_miss_meetings(ctx.fn) ? kWatchedMeeting : kPlainMeeting;
+    ctx.kernel.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
+    parameter(ctx, KernelParam::first, 0, 0, "unsigned long long", "first");
+    prepare_split(ctx);
+    find_word_rings(ctx);
+    take_tensor_memory(ctx);
+    fill_pair_table(ctx);
+    block(ctx, ctx.fn.body);
+    end_tensor_memory(ctx);
+    end_meetings(ctx);
+    end_fused(ctx);
+
+    ctx.kernel.arch = ctx.fn.gpu->arch->number;
+    ctx.kernel.sections = ctx.formats.sections();
+    std::string& out = ctx.kernel.source;
+    out = ctx.formats.functions();
+    if (!out.empty() && out.back() != '\n') out += '\n';
+    out += ctx.out.support_text + kernel_head(ctx) + " {\n";
+    if (ctx.kernel.shared_bytes > 0) out += "    extern __shared__ __align__(1024) unsigned char shared[];\n";
+    out += "    [[maybe_unused]] const int t = threadIdx.x;\n";
+    out += ctx.split.sum
+               ? ctx.split.head
+               : "    [[maybe_unused]] const unsigned long long program = " + ctx.parameters.names.at("first") +
+                     " + blockIdx.x;\n";
+    out += ctx.out.prologue + ctx.out.body + "}\n";
+    return std::move(ctx.kernel);
+}
+
+}  // namespace tegula

@@ -1,0 +1,135 @@
+// Tiles that go through scratch memory: each element written row-major by one of the threads that hold it, read by
+// whoever needs it. What lies where is decided by scratch_plan (lang/gpu/scratch.h); loops over elements stay loops
+// whatever the tile's size.
+#include "lang/gpu/scratch.h"
+#include "lower/kernel/access/access.h"
+#include "lower/kernel/move/move.h"
+#include "lower/kernel/values.h"
+
+namespace tegula::lower {
+
+std::string scratch_area(Lowering& ctx, ir::InstId id, const std::string& type, int64_t offset) {
+    const std::string base = scratch(ctx, id, "unsigned char", scratch_plan(ctx.fn, id).bytes);
+    const std::string name = ctx.out.fresh("s");
+    ctx.out.line(type + "* const " + name + " = (" + type + "*)(" + base +
+                 (offset ? " + " + std::to_string(offset) : "") + ");");
+    return name;
+}
+
+std::vector<Ex> coordinates_in(const Shape& shape, Ex number) {
+    std::vector<Ex> out(shape.rank);
+    int64_t below = 1;
+    for (size_t d = shape.rank; d-- > 0; below *= shape[d]) out[d] = number / below % shape[d];
+    return out;
+}
+
+Ex number_of(Lowering& ctx, const Shape& shape, const std::vector<Ex>& coordinates) {
+    Ex out = ctx.pool.number(0);
+    for (size_t d = 0; d < coordinates.size(); ++d) out = out * shape[d] + coordinates[d];
+    return out;
+}
+
+std::vector<Ex> coordinates_of(Lowering& ctx, ir::ValueId v, Ex r) {
+    std::vector<Ex> out;
+    for (int d = 0; d < ctx.fn.type(v).shape.rank; ++d) out.push_back(coordinate(ctx, layout(ctx, v), d, r));
+    return out;
+}
+
+Ex number_at(Lowering& ctx, ir::ValueId v, Ex r) {
+    return is_scalar(ctx, v) ? ctx.pool.number(0) : logical_number(ctx, layout(ctx, v), r);
+}
+
+Ex stores(Lowering& ctx, ir::ValueId v, Ex r) {
+    return is_scalar(ctx, v) ? eq(ctx.thread, 0) : owns(ctx, layout(ctx, v), r);
+}
+
+Ex is_real(Lowering& ctx, ir::ValueId v, Ex r) {
+    return is_scalar(ctx, v) ? ctx.pool.truth(true) : inside(ctx, layout(ctx, v), r);
+}
+
+void line_if(Lowering& ctx, Ex condition, const std::string& statement) {
+    ctx.out.line(condition.is_true() ? statement : "if (" + condition.text() + ") " + statement);
+}
+
+std::string chosen(Ex condition, const std::string& yes, const std::string& no) {
+    return condition.is_true() ? yes : condition.is_false() ? no : condition.text() + " ? " + yes + " : " + no;
+}
+
+void assign_to(Lowering& ctx, ir::ValueId v, Ex r, const std::string& value) {
+    ctx.out.line(name(ctx, v) + (is_scalar(ctx, v) ? "" : "[" + r.text() + "]") + " = " + value + ";");
+}
+
+void stage(Lowering& ctx, ir::ValueId v, const std::string& pointer,
+           const std::function<std::string(const std::string&)>& value) {
+    each_register(ctx, v, [&](Ex r) {
+        const std::string text = value ? value(at(ctx, v, r)) : at(ctx, v, r);
+        line_if(ctx, stores(ctx, v, r), pointer + "[" + number_at(ctx, v, r).text() + "] = " + text + ";");
+    });
+}
+
+std::vector<std::string> stage_operands(Lowering& ctx, ir::InstId id) {
+    const ScratchPlan plan = scratch_plan(ctx.fn, id);
+    const auto operands = ctx.fn.operands(ctx.fn.inst(id));
+    std::vector<std::string> pointers(operands.size());
+    for (size_t i = 0; i < operands.size(); ++i) {
+        if (plan.operand[i] < 0) continue;
+        pointers[i] = scratch_area(ctx, id, type_of(ctx, operands[i]), plan.operand[i]);
+        stage(ctx, operands[i], pointers[i]);
+    }
+    return pointers;
+}
+
+Ex staged(Lowering& ctx, ir::ValueId v, const std::string& pointer, ir::ValueId of, Ex r, Ex number) {
+    const Ex in_register = element_at(ctx, v, r);
+    if (pointer.empty()) return in_register;
+    // Ghosts have numbers beyond the staged elements: what they read counts for nothing, but is read.
+    const bool beyond = !is_scalar(ctx, of) && layout(ctx, of).has_ghosts();
+    const Ex last = ctx.pool.number(ctx.fn.type(v).shape.elements() - 1);
+    return ctx.pool.index(in_register.type(), ctx.pool.name(kernel::Type::other, pointer),
+                          beyond ? ctx.pool.call(kernel::Type::i32, "min", {number, last}) : number);
+}
+
+void fill(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex)>& value) {
+    each_register(ctx, result, [&](Ex r) {
+        assign_to(ctx, result, r, chosen(is_real(ctx, result, r), value(r), zero(ctx, result)));
+    });
+}
+
+void open_elements(Lowering& ctx, const std::string& e, int64_t n) {
+    ctx.out.line("#pragma unroll 1");
+    ctx.out.open("for (int " + e + " = t; " + e + " < " + std::to_string(n) + "; " + e +
+                 " += " + std::to_string(group_threads(ctx)) + ")");
+}
+
+void each_of(Lowering& ctx, const std::vector<int>& registers, const std::function<void(Ex)>& body) {
+    constexpr size_t kLines = 4;
+    if (registers.empty()) return;
+    bool even = true;
+    const int step = registers.size() > 1 ? registers[1] - registers[0] : 1;
+    for (size_t i = 1; i < registers.size(); ++i) even = even && registers[i] - registers[i - 1] == step;
+    if (registers.size() <= kLines && (!even || registers.size() == 1)) {
+        for (int r : registers) {
+            ctx.out.open("");
+            body(ctx.pool.number(r));
+            ctx.out.close();
+        }
+        return;
+    }
+    const std::string i = ctx.out.fresh("i");
+    ctx.out.unroll(static_cast<int64_t>(registers.size()));
+    if (even) {
+        ctx.out.open("for (int " + i + " = " + std::to_string(registers.front()) + "; " + i +
+                     " <= " + std::to_string(registers.back()) + "; " + i + " += " + std::to_string(step) + ")");
+        body(ctx.pool.counter(i, registers.back() + 1));
+        return ctx.out.close();
+    }
+    ctx.out.open("for (int " + i + " = 0; " + i + " < " + std::to_string(registers.size()) + "; ++" + i + ")");
+    const std::string r = ctx.out.fresh("r");
+    std::vector<int> padded = registers;
+    ctx.out.line("const int " + r + " = " +
+                 rename(ctx, padded, ctx.pool.counter(i, static_cast<int64_t>(registers.size()))).text() + ";");
+    body(ctx.pool.name(kernel::Type::i32, r));
+    ctx.out.close();
+}
+
+}  // namespace tegula::lower

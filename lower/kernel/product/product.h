@@ -1,0 +1,101 @@
+// Products: by threads, by mma.sync, wgmma and tcgen05, and instructions that programs declare.
+#pragma once
+#include "lower/kernel/lowering.h"
+
+namespace tegula::lower {
+
+struct AsmRegister;
+struct AsmFunction;
+
+// ---- instructions that programs declare ----
+AsmFunction asm_function(Lowering& ctx, const Instruction& i, std::string_view ptx, std::span<const ir::ValueId> values,
+                         std::span<const PtxRegisters> registers);
+std::string to_asm(Lowering& ctx, const AsmRegister& r, ir::ValueId v, const std::function<std::string(int)>& element);
+std::string from_asm(Lowering& ctx, const AsmRegister& r, ir::ValueId v, int i, const std::string& from);
+void call_instruction(Lowering& ctx, ir::InstId id);
+void note_instruction(Lowering& ctx, const std::string& name);
+/// The asm statement of a product on the arrays a, b and d of mma_function, k registers from `k` on.
+std::string own_statement(Lowering& ctx, const ir::OwnRow& own, int k, const std::string& indent);
+
+// ---- products without tensor cores ----
+void thread_product(Lowering& ctx, ir::InstId id);
+std::string dp4a_function(Lowering& ctx, const MmaRow& row);
+std::string factor(Lowering& ctx, ir::ValueId v, const Format& to, bool tf32,
+                   const std::string& element);  ///< as the chain takes it
+/// Rows or columns [first, first + slab) of an operand along dimension `k`, laid out [batch, slab / per, the other
+/// dimension, per]; with per > 1 zeros follow the last ones.
+void stage_slab(Lowering& ctx, ir::ValueId v, const std::string& pointer, size_t k, const std::string& first,
+                int64_t slab, int per, const std::function<std::string(const std::string&)>& value);
+Ex clamped(Lowering& ctx, ir::ValueId v, size_t d, Ex r);  ///< a coordinate; ghosts stand on the last element
+void scaled_fma_product(Lowering& ctx, ir::InstId id);
+struct ScaleSide {           ///< of rows or columns
+    std::string array = {};  ///< as f32: in scratch [blocks, M or N]; in registers; empty: ones
+    int64_t block = 0;       ///< elements of K
+    std::vector<int> own;    ///< in registers: by register of the result, the one of the first block, which others
+                             ///< follow; scratch: none
+};
+using BlockScales = std::array<ScaleSide, 2>;
+BlockScales stage_scales(Lowering& ctx, ir::InstId dot_scaled);  ///< all meet behind it where they go through scratch
+/// The given registers of the result: fma(sum[i], a_scale * b_scale, registers[i]), with the scales at element `k` of
+/// K. Sums are floats, or integers of instructions that multiply codes.
+void add_scaled(Lowering& ctx, ir::InstId dot_scaled, const BlockScales& scales, Ex k, const std::string& sum,
+                const std::vector<int>& registers);
+bool takes_codes(const Lowering& ctx, Fmt instruction, ir::ValueId operand);  ///< as they are
+
+// ---- products on tensor cores ----
+struct WarpGroups;                                 ///< one wgmma product while it is emitted
+struct WarpGroupsPart;                             ///< what one statement adds of it
+void mma_product(Lowering& ctx, ir::InstId id);    ///< a product whose row is mma.sync
+void wgmma_product(Lowering& ctx, ir::InstId id);  ///< a product whose row is wgmma
+/// The result's registers, holding the accumulator: in place where it dies here. `from_zero`, if given, is set and the
+/// registers are left alone when the accumulator is a zero constant.
+void accumulate_in(Lowering& ctx, ir::ValueId result, ir::ValueId acc, bool* from_zero);
+std::string mma_function(Lowering& ctx, const MmaRow& row, const std::string& type, const ir::OwnRow* own);
+/// Packs `count` 32-bit registers from element register `start` on; k_extent >= 0: elements beyond it along K are zero.
+void mma_fragment(Lowering& ctx, ir::ValueId v, const std::string& to, int count, Ex start, int64_t k_extent,
+                  bool k_last);
+/// Is this `convert` of a shared tile to registers left to the one mma product that takes it, which loads fragments as
+/// it goes (ldmatrix)?
+bool loaded_by_product(const Lowering& ctx, ir::InstId convert);
+struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
+FragmentSource fragment_source(Lowering& ctx, ir::ValueId operand, bool is_a);
+std::string ldmatrix_lane(Lowering& ctx, const FragmentSource& from, Ex across);
+Ex ldmatrix_address(Lowering& ctx, const FragmentSource& from, Ex across, Ex k);
+// Sums that a loop keeps in registers with names of their own (product/sum.cpp).
+bool kept_sum(const Lowering& ctx, const ir::Inst& loop, size_t carried);
+void enter_sum(Lowering& ctx, ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
+void leave_sum(Lowering& ctx, ir::ValueId result);
+bool stored_as_sum(const Lowering& ctx, ir::ValueId result);  ///< left to the bulk store that rounds it
+void wgmma_issue(const Lowering& ctx, const WarpGroups& w, const WarpGroupsPart& p, std::string& text);
+void wgmma_run(Lowering& ctx, const WarpGroups& w, const std::string& to, const WarpGroupsPart& p);
+int part_registers(const Lowering& ctx, const WarpGroups& w);
+std::vector<WarpGroupsPart> wgmma_cut(const Lowering& ctx, const WarpGroups& w, int64_t size, int most);
+using AddPart = std::function<void(const std::string& part, const std::vector<int>& registers, int64_t k)>;
+void wgmma_parts(Lowering& ctx, WarpGroups& w, ir::InstId id, int64_t size, const std::function<void()>& meanwhile,
+                 const AddPart& add);
+void wgmma_scaled(Lowering& ctx, WarpGroups& w, ir::InstId id);
+void wgmma_promoted(Lowering& ctx, WarpGroups& w, ir::InstId id);
+void release_early(Lowering& ctx, ir::InstId product);
+void wgmma_fragments(Lowering& ctx, WarpGroups& w);
+void wgmma_hold(Lowering& ctx, WarpGroups& w, const std::string& registers);
+std::string held_factor(Lowering& ctx, const WarpGroups& w, ir::InstId product);  ///< (control/late.cpp)
+void wgmma_descriptors(Lowering& ctx, WarpGroups& w);
+std::string word_of(Lowering& ctx, const std::array<std::string, 4>& bytes);
+std::string packed(Lowering& ctx, const std::string& array, const Format& f,
+                   Ex first);  ///< 32 bits of consecutive registers
+
+// ---- products in tensor memory ----
+void take_tensor_memory(Lowering& ctx);  ///< at the program's start, if it needs any
+void give_tensor_memory(Lowering& ctx);  ///< where all threads of the group have met and will not use it any more
+void end_tensor_memory(Lowering& ctx);   ///< at the program's end
+void end_meetings(Lowering& ctx);        ///< at the program's end
+void wait_for_products(Lowering& ctx);   ///< all threads meet there, too
+void tcgen05_product(Lowering& ctx, ir::InstId id);
+void from_tensor_memory(Lowering& ctx, ir::InstId id);
+void to_tensor_memory(Lowering& ctx, ir::InstId id);
+void each_tensor_run(Lowering& ctx, const TileLayout& l, const TensorLayout& place,
+                     const std::function<void(Ex r, const std::string& at)>& body);
+int tensor_run(const TileLayout& l);
+std::string tensor_move(Lowering& ctx, const std::string& type, int run, bool load);
+
+}  // namespace tegula::lower

@@ -1,0 +1,172 @@
+// reduce_region and scan_region: the author's function as inlined statements in loops over scratch. Its joins neither
+// commute nor associate, so the fixed tree and the chains are followed as they are.
+#include "lang/gpu/scratch.h"
+#include "lower/kernel/access/access.h"
+#include "lower/kernel/control/control.h"
+#include "lower/kernel/move/move.h"
+#include "lower/kernel/reduce/lines.h"
+#include "lower/kernel/reduce/reduce.h"
+#include "lower/kernel/values.h"
+
+namespace tegula::lower {
+
+namespace {
+
+/// Does the body use scratch or barriers of its own? Then all threads must run it together.
+bool meets_inside(const ir::Function& fn, ir::BlockId block) {
+    for (ir::InstId id : fn.block(block).insts) {
+        const GpuInst& gpu = fn.gpu_inst(id);
+        if (gpu.scratch_offset >= 0 || gpu.sync_before) return true;
+        for (ir::BlockId b : fn.blocks(fn.inst(id)))
+            if (meets_inside(fn, b)) return true;
+    }
+    return false;
+}
+
+}  // namespace
+
+/// The block's statements with its arguments standing for variables; its yields go to `results`.
+void region_body(Lowering& ctx, ir::BlockId id, const std::vector<std::string>& arguments,
+                 const std::vector<std::string>& results) {
+    const ir::Block& body = ctx.fn.block(id);
+    TEGULA_CHECK(body.args.size() == arguments.size());
+    for (size_t i = 0; i < arguments.size(); ++i) ctx.values.names[body.args[i].v] = arguments[i];
+    block(ctx, id);
+    const auto yields = ctx.fn.operands(ctx.fn.inst(body.insts.back()));
+    for (size_t i = 0; i < results.size(); ++i) ctx.out.line(results[i] + " = " + name(ctx, yields[i]) + ";");
+}
+
+/// A strided loop over `count` (text) elements; in a region that meets, threads beyond the end repeat element 0 and
+/// keep nothing.
+void region_loop(Lowering& ctx, const std::string& count, bool together,
+                 const std::function<void(const std::string& e, const std::string& keeps)>& body) {
+    const std::string e = ctx.out.fresh("e"), threads = std::to_string(group_threads(ctx));
+    ctx.out.line("#pragma unroll 1");
+    if (!together) {
+        ctx.out.open("for (int " + e + " = t; " + e + " < " + count + "; " + e + " += " + threads + ")");
+        body(e, "");
+        return ctx.out.close();
+    }
+    const std::string first = ctx.out.fresh("first"), on = ctx.out.fresh("on");
+    ctx.out.open("for (int " + first + " = 0; " + first + " < " + count + "; " + first + " += " + threads + ")");
+    ctx.out.line("const bool " + on + " = " + first + " + t < " + count + ";");
+    ctx.out.line("const int " + e + " = " + on + " ? " + first + " + t : 0;");
+    body(e, on);
+    ctx.out.close();
+}
+
+/// One application: arguments from these texts, results through temporaries to these places.
+void region_step(Lowering& ctx, ir::BlockId body, std::span<const ir::ValueId> tiles,
+                 const std::vector<std::string>& left, const std::vector<std::string>& right,
+                 const std::vector<std::string>& to, const std::string& keeps) {
+    std::vector<std::string> arguments, values;
+    for (const auto* side : {&left, &right})
+        for (size_t i = 0; i < tiles.size(); ++i) {
+            arguments.push_back(ctx.out.fresh("a"));
+            ctx.out.line("const " + type_of(ctx, tiles[i]) + " " + arguments.back() + " = " + (*side)[i] + ";");
+        }
+    for (size_t i = 0; i < tiles.size(); ++i) {
+        values.push_back(ctx.out.fresh("y"));
+        ctx.out.line(type_of(ctx, tiles[i]) + " " + values[i] + ";");
+    }
+    region_body(ctx, body, arguments, values);
+    if (!keeps.empty()) ctx.out.open("if (" + keeps + ")");
+    for (size_t i = 0; i < tiles.size(); ++i) ctx.out.line(to[i] + " = " + values[i] + ";");
+    if (!keeps.empty()) ctx.out.close();
+}
+
+void lower_reduce_region(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const size_t n = inst.results.count;
+    const auto tiles = ctx.fn.operands(inst).subspan(0, n), inits = ctx.fn.operands(inst).subspan(n);
+    const ir::BlockId body = ctx.fn.blocks(inst)[0];
+    std::vector<std::string> init, scalar, results;
+    for (size_t i = 0; i < n; ++i) {
+        declare(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i)));
+        init.push_back(name(ctx, inits[i]));
+        scalar.push_back(name(ctx, tiles[i]));
+        results.push_back(name(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i))));
+    }
+    ctx.out.open("");
+    if (is_scalar(ctx, tiles[0])) {
+        region_step(ctx, body, tiles, init, scalar, results, "");
+        return ctx.out.close();
+    }
+    const bool together = meets_inside(ctx.fn, body);
+    const Axis lines(ctx.fn.type(tiles[0]).shape, ctx.fn.attrs(inst)[0]);
+    const std::vector<std::string> s = stage_operands(ctx, id);
+    const auto places = [&](const std::string& number) {
+        std::vector<std::string> out;
+        for (size_t i = 0; i < n; ++i) out.push_back(s[i] + "[" + number + "]");
+        return out;
+    };
+    sync(ctx);
+    int64_t half = 1;
+    while (half * 2 < lines.n) half *= 2;
+    if (lines.n > 1) {
+        const std::string h = ctx.out.fresh("half"), pairs = ctx.out.fresh("pairs"),
+                          inner = std::to_string(lines.inner);
+        ctx.out.line("#pragma unroll 1");
+        ctx.out.open("for (int " + h + " = " + std::to_string(half) + "; " + h + " > 0; " + h + " >>= 1)");
+        ctx.out.line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h +
+                     " : " + std::to_string(lines.n) + " - " + h + ";");
+        region_loop(ctx, pairs + " * " + std::to_string(lines.lines()), together,
+                    [&](const std::string& e, const std::string& keeps) {
+                        const std::string a = ctx.out.fresh("at"), row = "(" + pairs + " * " + inner + ")";
+                        ctx.out.line("const int " + a + " = " + e + " / " + row + " * " +
+                                     std::to_string(lines.n * lines.inner) + " + " + e + " % " + row + ";");
+                        region_step(ctx, body, tiles, places(a), places(a + " + " + h + " * " + inner), places(a),
+                                    keeps);
+                    });
+        sync(ctx);
+        ctx.out.close();
+    }
+    region_loop(ctx, std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
+        const std::string a = ctx.out.fresh("at");
+        ctx.out.line("const int " + a + " = " + line_base(lines, int32(ctx, e)).text() + ";");
+        region_step(ctx, body, tiles, init, places(a), places(a), keeps);
+    });
+    sync(ctx);
+    for (uint32_t i = 0; i < n; ++i) {
+        const ir::ValueId to = ctx.fn.result(inst, i);
+        fill(ctx, to, [&](Ex r) { return s[i] + "[" + line_base(lines, number_at(ctx, to, r)).text() + "]"; });
+    }
+    ctx.out.close();
+}
+
+void lower_scan_region(Lowering& ctx, ir::InstId id) {
+    const ir::Inst& inst = ctx.fn.inst(id);
+    const size_t n = inst.results.count;
+    const auto tiles = ctx.fn.operands(inst);
+    const ir::BlockId body = ctx.fn.blocks(inst)[0];
+    const bool reverse = ctx.fn.attrs(inst)[1] != 0, together = meets_inside(ctx.fn, body);
+    const Axis lines(ctx.fn.type(tiles[0]).shape, ctx.fn.attrs(inst)[0]);
+    for (uint32_t i = 0; i < n; ++i) declare(ctx, ctx.fn.result(inst, i));
+    ctx.out.open("");
+    const std::vector<std::string> s = stage_operands(ctx, id);
+    const auto places = [&](const std::string& number) {
+        std::vector<std::string> out;
+        for (size_t i = 0; i < n; ++i) out.push_back(s[i] + "[" + number + "]");
+        return out;
+    };
+    sync(ctx);
+    region_loop(ctx, std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
+        const std::string base = ctx.out.fresh("base"), k = ctx.out.fresh("k"), at = ctx.out.fresh("at"),
+                          stride = std::to_string(lines.inner);
+        ctx.out.line("const int " + base + " = " + line_base(lines, int32(ctx, e)).text() + ";");
+        ctx.out.line("#pragma unroll 1");
+        ctx.out.open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
+        ctx.out.line("const int " + at + " = " + base + " + " +
+                     (reverse ? "(" + std::to_string(lines.n - 1) + " - " + k + ")" : k) + " * " + stride + ";");
+        region_step(ctx, body, tiles, places(at + (reverse ? " + " : " - ") + stride), places(at), places(at), keeps);
+        ctx.out.close();
+    });
+    sync(ctx);
+    for (uint32_t i = 0; i < n; ++i) {
+        const ir::ValueId to = ctx.fn.result(inst, i);
+        fill(ctx, to, [&](Ex r) { return s[i] + "[" + number_at(ctx, to, r).text() + "]"; });
+    }
+    ctx.out.close();
+}
+
+}  // namespace tegula::lower

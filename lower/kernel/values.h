@@ -1,0 +1,72 @@
+// Where tile values live as registers of a thread: names, layouts, elements, scratch memory.
+#pragma once
+#include "lower/kernel/lowering.h"
+
+namespace tegula::lower {
+
+// ---- values ----
+const TileLayout& layout(const Lowering& ctx, ir::ValueId v);  ///< of a tile in registers
+bool in_registers(const Lowering& ctx, ir::ValueId v);
+bool is_scalar(const Lowering& ctx, ir::ValueId v);                  ///< rank 0: a plain variable
+int registers(const Lowering& ctx, ir::ValueId v);                   ///< 1 for scalars, 0 in tensor memory
+std::vector<int> all_registers(const Lowering& ctx, ir::ValueId v);  ///< 0, 1, ..
+int group_threads(
+    const Lowering& ctx);  ///< threads that hold tiles; the variable `t` is the number of a thread among them
+std::string type_of(Lowering& ctx,
+                    ir::ValueId v);  ///< C type of one element (pointers: unsigned long long, see bit_addressed)
+/// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views:
+/// the same pointer).
+std::string name(Lowering& ctx, ir::ValueId v);
+std::string at(Lowering& ctx, ir::ValueId v,
+               Ex r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
+Ex element_at(Lowering& ctx, ir::ValueId v,
+              Ex r);  ///< the same as an expression; integers of 32 and 64 bits and conditions with their type
+std::string zero(Lowering& ctx, ir::ValueId v);         ///< literal of the element with code 0
+void declare(Lowering& ctx, ir::ValueId v);             ///< "float v12[8];"; nothing after take_over
+std::string declaration(Lowering& ctx, ir::ValueId v);  ///< of a value with registers of its own
+std::string array_type(Lowering& ctx, ir::ValueId v);   ///< of the elements of its array: words and pairs are unsigned
+int array_size(const Lowering& ctx, ir::ValueId v);
+inline int uses(const Lowering& ctx, ir::ValueId v) {
+    return static_cast<int>(ctx.values.uses.count(v));
+}  ///< by operands
+/// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing.
+/// Both have one layout.
+bool take_over(Lowering& ctx, ir::ValueId result, ir::ValueId operand);
+/// `for` over the registers of v with an explicit unroll pragma; the body gets the index. Scalars: once, the empty
+/// index.
+void each_register(Lowering& ctx, ir::ValueId v, const std::function<void(Ex r)>& body);
+void each(Lowering& ctx, int count, const std::function<void(Ex r)>& body);  ///< 0 .. count - 1
+
+// ---- layouts ----
+/// Name of the struct that describes a layout: registers; at0(r, t), at1(r, t) .. coordinates; inside(r, t); owner(t).
+/// t: thread in the group. at<d> = register<d>(r) + thread<d>(t) when additive(l, d), so that sums with a hoisted
+/// thread part fold.
+std::string layout_name(Lowering& ctx, const TileLayout& l);
+bool additive(const TileLayout& l, int d);
+/// Of register `r`, of thread t, and of both.
+Ex register_part(const TileLayout& l, int d, Ex r);
+Ex thread_part(const TileLayout& l, int d, Ex t);
+inline Ex thread_part(Lowering& ctx, const TileLayout& l, int d) { return thread_part(l, d, ctx.thread); }
+Ex coordinate(Lowering& ctx, const TileLayout& l, int d, Ex r);
+/// Row-major element number of register r in the *padded* / *logical* shape.
+Ex padded_number(Lowering& ctx, const TileLayout& l, Ex r);
+Ex logical_number(Lowering& ctx, const TileLayout& l, Ex r);
+Ex owns(Lowering& ctx, const TileLayout& l,
+        Ex r);  ///< holds for one thread among those with copies of register r, and not for ghosts
+Ex inside(Lowering& ctx, const TileLayout& l, Ex r);  ///< no ghost
+/// map[r] as an expression that folds once r is a constant.
+Ex rename(Lowering& ctx, const std::vector<int>& map, Ex r);
+
+// ---- scratch and barriers ----
+void sync(Lowering& ctx);  ///< all threads of the group meet
+/// "((float*)(shared + 1024))" for the instruction's scratch, elements of `type`; checks that `bytes` fit the
+/// annotation.
+std::string scratch(Lowering& ctx, ir::InstId inst, const std::string& type, int64_t bytes);
+
+// ---- tiles over shared numbers ----
+/// The place of so many bytes for each of the stages in shared memory, behind all that was taken before.
+int64_t take_shared(Lowering& ctx, const char* use, std::string of, int64_t bytes, int64_t align, int stages = 1);
+void converge(Lowering& ctx);  ///< in front of what whole warps execute together
+std::string scalar_param(Lowering& ctx, int param);
+
+}  // namespace tegula::lower
