@@ -2,6 +2,7 @@
 #include <utility>
 
 #include "jit/cuda/program.h"
+#include "lang/gpu/wide_access.h"
 #include "lang/layout.h"
 #include "lang/tensor_strides.h"
 
@@ -148,7 +149,7 @@ void BoundLaunch::bind_value(const KernelParam& p, std::span<const Argument> arg
             const Format& f = fn.elem(v);
             const auto strides = pitches(fn.types().layout(fn.type(v).layout), args[param].t, f.bits, has_own_strides(setup_.variant->traits[param]));
             TEGULA_CHECK(dim < strides.size(), "a stride of a dimension that is none");
-            value = static_cast<uint64_t>(bit_addressed(f) ? strides[dim] : strides[dim] / f.bits);
+            value = static_cast<uint64_t>(is_bit_addressed(f) ? strides[dim] : strides[dim] / f.bits);
             break;
         }
         case KernelParam::bytes:
@@ -201,7 +202,7 @@ std::string BoundLaunch::bind_map(const TensorMap& map, std::span<const Argument
     const Layout& layout = fn.types().layout(fn.type(fn.params[param].value).layout);
     const auto strides = strided ? std::optional(host_strides(t, f.bits)) : layout.bit_strides(extents_of(t), f.bits);
     const size_t rank = map.order.size();
-    const bool packed = bit_addressed(f);  // such elements travel as bytes
+    const bool packed = is_bit_addressed(f);  // such elements travel as bytes
     TEGULA_CHECK(strides && rank >= 1 && rank <= 5 && map.box.size() == rank, "a tensor map that cannot be");
     uint64_t extents[5], steps[5], size = 0;
     uint32_t box[5];

@@ -14,7 +14,7 @@
 
 #include "lang/blob_cache.h"
 #include "lang/cancel.h"
-#include "lang/gpu/kernel_text.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/log.h"
 #include "lang/program.h"
 #include "lang/target.h"

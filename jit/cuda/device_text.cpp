@@ -50,11 +50,4 @@ void DeviceText::need(std::string_view section) {
     text_ += own;
 }
 
-KernelText with_device_text(KernelText kernel) {
-    DeviceText device(kernel.arch);
-    for (const std::string& section : kernel.sections) device.need(section);
-    kernel.source = device.text() + kernel.source;
-    return kernel;
-}
-
 }  // namespace tegula::cuda

@@ -7,8 +7,6 @@
 #include <string>
 #include <string_view>
 
-#include "lang/gpu/kernel_text.h"
-
 namespace tegula::cuda {
 
 struct DeviceFile {
@@ -28,8 +26,5 @@ private:
     std::set<std::string_view> needed_;
     std::string text_;
 };
-
-/// The kernel with the device text that it names in front of its own.
-KernelText with_device_text(KernelText kernel);
 
 }  // namespace tegula::cuda

@@ -1,6 +1,7 @@
 // Fills the texts of kernel_ops.def in (print.h).
 #include "jit/cuda/print.h"
 
+#include "jit/cuda/device_text.h"
 #include "lang/check.h"
 #include "lang/kernel/text.h"
 
@@ -35,5 +36,15 @@ std::string spelled(const kernel::Call& call) {
 }
 
 std::string print(const kernel::Body& body, int depth) { return kernel::text(body, depth, spelled); }
+
+KernelText printed(KernelText kernel) {
+    DeviceText device(kernel.arch);
+    for (const std::string& section : kernel.sections) device.need(section);
+    kernel.source = device.text() + kernel.head + print(kernel.form.body) + "}\n";
+    kernel.head.clear();
+    kernel.form = {};
+    kernel.pool.reset();
+    return kernel;
+}
 
 }  // namespace tegula::cuda

@@ -8,6 +8,7 @@
 
 #include "jit/cuda/timing.h"
 #include "lang/gpu/raster.h"
+#include "lang/gpu/wide_access.h"
 #include "lang/run_end.h"
 #include "lang/view_arguments.h"
 

@@ -4,7 +4,8 @@
 #include <algorithm>
 #include <set>
 
-#include "lang/gpu/kernel_text.h"
+#include "lang/gpu/wide_access.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/meetings.h"
 #include "lang/print_text.h"
 
@@ -35,10 +36,10 @@ std::vector<Record> records_of(const ir::Function& fn, std::span<const uint64_t>
 
 std::string pointer_text(const Format& f, uint64_t code, std::span<const PrintedRange> ranges) {
     if (code == 0) return "ptr(none)";
-    const uint64_t address = bit_addressed(f) ? code >> 3 : code;
+    const uint64_t address = is_bit_addressed(f) ? code >> 3 : code;
     for (const PrintedRange& r : ranges) {
         if (address < r.address || address - r.address > r.bytes) continue;
-        const uint64_t bits = (bit_addressed(f) ? code - (r.address << 3) : (code - r.address) * 8);
+        const uint64_t bits = (is_bit_addressed(f) ? code - (r.address << 3) : (code - r.address) * 8);
         return "ptr(argument " + std::to_string(r.param) + ", element " + std::to_string(bits / f.bits) + ")";
     }
     return "ptr(outside)";

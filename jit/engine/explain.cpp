@@ -1,9 +1,9 @@
 // `explain`: what the phases say of one kernel for one architecture or processor, put together (lang/explanation.h).
-#include "jit/cuda/device_text.h"
+#include "jit/cuda/print.h"
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
 #include "lang/gpu/hints.h"
-#include "lang/gpu/kernel_text.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/gpu/tensor_memory.h"
 #include "lower/gpu/estimate.h"
 #include "lower/gpu/narrow.h"
@@ -149,7 +149,7 @@ void Engine::explain_gpu_form(const Executable& exe, const Arch& arch, const std
         notes.push_back({exe.kernel->tune[0].name.span, *tune});
     }
     if (launch.told) notes.push_back({kernel, *launch.told});
-    const explain::Resources resources = resources_of(form, cuda::with_device_text(lower_to_kernel(form, nullptr)), arch, launch.estimate.registers);
+    const explain::Resources resources = resources_of(form, cuda::printed(lower_to_kernel(form, nullptr)), arch, launch.estimate.registers);
     notes.push_back({kernel, resources});
     const std::vector<NarrowStream> streams = narrow_streams(form);
     double codes = 0;

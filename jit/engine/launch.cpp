@@ -8,7 +8,8 @@
 #include "jit/engine/hints.h"
 #include "jit/engine/kept_prints.h"
 #include "jit/engine/outcome.h"
-#include "lang/gpu/kernel_text.h"
+#include "lang/gpu/wide_access.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/pointer_code.h"
 #include "lang/tensor_strides.h"
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "lang/kernel/kernel.h"
@@ -32,6 +33,9 @@ public:
     void reserve(std::string_view name) { taken_.emplace(name); }
     /// The next statement gets a #line, where that changes.
     void mark(const SourceMap* sources, Span span);
+
+    std::string take_mark() { return std::exchange(mark_, {}); }
+    void put_mark(std::string directive) { mark_ = std::move(directive); }
 
     // ---- statements ----
     /// "const int stem7 = value;"

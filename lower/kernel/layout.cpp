@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/gpu/wide_access.h"
 #include "lower/kernel/values.h"
 
 namespace tegula::lower {
@@ -121,17 +122,15 @@ int register_copies(const TileLayout& l) {
 
 }  // namespace
 
-bool additive(const TileLayout& l, int d) { return is_additive(l, d); }
-
 std::string layout_name(Lowering& ctx, const TileLayout& l) {
     auto [it, added] = ctx.values.layout_names.emplace(to_string(l.shape) + l.text(), "");
     if (!added) return it->second;
     it->second = ctx.out.fresh("L");
     const Ex r = ctx.pool.counter("r", l.registers());
-    std::string& out = ctx.out.support_text;
+    std::string& out = ctx.support.text;
     out += "// " + to_string(l.shape) + ": " + l.text() + "\n";
     out += "struct " + it->second + " {\n    static constexpr int registers = " + std::to_string(l.registers()) + ";\n";
-    for (int d = 0; d < l.shape.rank; ++d) out += dimension_text(l, d, additive(l, d), r, ctx.thread);
+    for (int d = 0; d < l.shape.rank; ++d) out += dimension_text(l, d, is_additive(l, d), r, ctx.thread);
     const std::string unused = "([[maybe_unused]] int r, [[maybe_unused]] int t)";
     const auto function = [&](const char* head, Ex value) {
         out += std::string("    static __device__ __forceinline__ ") + head + unused + " { return " + value.text() +
@@ -150,7 +149,7 @@ Ex register_part(const TileLayout& l, int d, Ex r) { return from_register(l, d, 
 Ex thread_part(const TileLayout& l, int d, Ex t) { return from_thread(l, d, t); }
 
 Ex coordinate(Lowering& ctx, const TileLayout& l, int d, Ex r) {
-    return additive(l, d) ? from_register(l, d, r) + from_thread(l, d, ctx.thread) : from_both(l, d, r, ctx.thread);
+    return is_additive(l, d) ? from_register(l, d, r) + from_thread(l, d, ctx.thread) : from_both(l, d, r, ctx.thread);
 }
 
 Ex padded_number(Lowering& ctx, const TileLayout& l, Ex r) {
@@ -195,7 +194,7 @@ Ex rename(Lowering& ctx, const std::vector<int>& map, Ex r) {
     // A table of the whole program: as an array of the function that looks something up in it, each of the unrolled
     // look-ups would initialise it anew.
     const std::string table =
-        ctx.out.support("rename " + list, "renamed", "__device__ constexpr int $[] = {" + list + "};\n");
+        support(ctx, "rename " + list, "renamed", "__device__ constexpr int $[] = {" + list + "};\n");
     return ctx.pool.index(kernel::Type::i32, ctx.pool.name(kernel::Type::other, table), r);
 }
 

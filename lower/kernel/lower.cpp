@@ -5,6 +5,7 @@
 
 #include "lang/gpu/hints.h"
 #include "lang/gpu/tensor_memory.h"
+#include "lang/gpu/wide_access.h"
 #include "lang/gpu/wide_tiles.h"
 #include "lang/meetings.h"
 #include "lang/program_order.h"
@@ -110,16 +111,18 @@ bool counts_masked(const ir::Function& fn, ir::ValueId v) {
 
 }  // namespace
 
-Lowering::Lowering(const ir::Function& function, const SourceMap* sources)
+Lowering::Lowering(const ir::Function& function, const SourceMap* source_map)
     : fn(function),
+      sources(source_map),
+      pool(*kernel.pool),
       thread(pool.counter("t", kMostThreads)),
       formats(fn.gpu ? fn.gpu->arch->number : 0),
-      out(sources),
+      out(kernel.form, pool),
       values(fn),
       late(fn) {
     TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are lowered");
-    for (const char* word : {"t", "r", "shared", "program", "first", "workspace", "report"}) out.taken.insert(word);
-    out.before = [this] { end_fused(*this); };
+    for (const char* word : {"t", "r", "shared", "program", "first", "workspace", "report"}) out.reserve(word);
+    out.before_each([this] { end_fused(*this); });
 }
 
 void find_arrays(Lowering& ctx) {
@@ -134,7 +137,7 @@ void find_arrays(Lowering& ctx) {
 void find_unroll_limit(Lowering& ctx) {
     constexpr int64_t kUnrolled = 256, kRolled = 4;
     const std::vector<WideTile> tiles = widest_tiles(ctx.fn);
-    ctx.out.unroll_limit =
+    ctx.values.unroll_limit =
         std::any_of(tiles.begin(), tiles.end(), [](const WideTile& t) { return t.local; }) ? kRolled : kUnrolled;
 }
 
@@ -208,8 +211,8 @@ std::string scalar_param(Lowering& ctx, int param) {
     if (p.kind == ir::Param::pointer) {
         const std::string base = parameter(ctx, KernelParam::pointer, param, 0, "unsigned char*", p.name + "_");
         const std::string v = ctx.out.fresh(p.name + "_p");
-        ctx.out.prologue += "    const unsigned long long " + v + " = (unsigned long long)" + base +
-                            (bit_addressed(f) ? " << 3" : "") + ";\n";
+        ctx.prologue += "    const unsigned long long " + v + " = (unsigned long long)" + base +
+                            (is_bit_addressed(f) ? " << 3" : "") + ";\n";
         return v;
     }
     const std::string type = ctx.formats.type(f);
@@ -222,8 +225,16 @@ std::string scalar_param(Lowering& ctx, int param) {
     const std::string value = native        ? ctx.formats.from_bits(f, code)
                               : f.is_bool() ? code + " != 0"
                                             : "(" + type + ")" + code;
-    ctx.out.prologue += "    const " + type + " " + v + " = " + value + ";\n";
+    ctx.prologue += "    const " + type + " " + v + " = " + value + ";\n";
     return v;
+}
+
+std::string support(Lowering& ctx, const std::string& key, const std::string& stem, const std::string& text) {
+    auto [it, added] = ctx.support.names.emplace(key, "");
+    if (!added) return it->second;
+    it->second = ctx.out.fresh(stem);
+    ctx.support.text += replaced(text, "$", it->second);
+    return it->second;
 }
 
 // ---- values ----
@@ -268,7 +279,7 @@ std::string name(Lowering& ctx, ir::ValueId v) {
         const ir::Param& param = ctx.fn.params[static_cast<size_t>(p)];
         if (param.kind != ir::Param::tensor) return out = scalar_param(ctx, p);
         const bool constant = ctx.fn.type(v).mode == Mode::in;
-        const std::string element = bit_addressed(ctx.fn.elem(v)) ? "unsigned char" : type_of(ctx, v);
+        const std::string element = is_bit_addressed(ctx.fn.elem(v)) ? "unsigned char" : type_of(ctx, v);
         return out = parameter(ctx, KernelParam::pointer, p, 0, (constant ? "const " : "") + element + "*",
                                param.name + "_");
     }
@@ -356,12 +367,12 @@ void each(Lowering& ctx, int count, const std::function<void(Ex r)>& body) {
         body(ctx.pool.number(0));
         return ctx.out.close();
     }
-    const std::string r = "r" + (ctx.out.loops ? "_" + std::to_string(ctx.out.loops) : std::string());
-    ctx.out.unroll(count);
+    const std::string r = "r" + (ctx.values.loops ? "_" + std::to_string(ctx.values.loops) : std::string());
+    ctx.out.unroll(count, ctx.values.unroll_limit);
     ctx.out.open("for (int " + r + " = 0; " + r + " < " + std::to_string(count) + "; ++" + r + ")");
-    ++ctx.out.loops;
+    ++ctx.values.loops;
     body(ctx.pool.counter(r, count));
-    --ctx.out.loops;
+    --ctx.values.loops;
     ctx.out.close();
 }
 
@@ -375,7 +386,7 @@ void assign(Lowering& ctx, ir::ValueId result, const std::function<std::string(E
         const std::string text = value({});
         return ctx.out.line("const " + type_of(ctx, result) + " " + name(ctx, result) + " = " + text + ";");
     }
-    if (registers(ctx, result) > 1 && ctx.out.loops == 0) return fuse(ctx, result, value);
+    if (registers(ctx, result) > 1 && ctx.values.loops == 0) return fuse(ctx, result, value);
     declare(ctx, result);
     if (registers(ctx, result) == 1)
         return ctx.out.line(name(ctx, result) + "[0] = " + value(ctx.pool.number(0)) + ";");
@@ -406,13 +417,13 @@ std::string scratch(Lowering& ctx, ir::InstId inst, const std::string& type, int
 // ---- blocks and instructions ----
 
 void block(Lowering& ctx, ir::BlockId id) {
-    TEGULA_CHECK(ctx.out.depth < kMaxDepth, "blocks nested too deeply");
+    TEGULA_CHECK(ctx.out.depth() < kMaxDepth, "blocks nested too deeply");
     for (ir::InstId inst : ctx.fn.block(id).insts) instruction(ctx, inst);
 }
 
 void instruction(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
-    ctx.out.mark(inst.span);
+    ctx.out.mark(ctx.sources, inst.span);
     const GpuInst& gpu = ctx.fn.gpu_inst(id);
     if (gpu.fence_before) {
         ctx.formats.need("fence_async");
@@ -505,19 +516,23 @@ KernelText lower_to_kernel(const ir::Function& fn, const SourceMap* sources) {
     end_meetings(ctx);
     end_fused(ctx);
 
-    ctx.kernel.arch = ctx.fn.gpu->arch->number;
+    kernel::Kernel& form = ctx.kernel.form;
+    form.name = ctx.kernel.entry;
+    form.threads = ctx.kernel.threads;
+    form.arch = ctx.kernel.arch = ctx.fn.gpu->arch->number;
+    for (const std::string& section : form.sections) ctx.formats.need(section);
     ctx.kernel.sections = ctx.formats.sections();
-    std::string& out = ctx.kernel.source;
+    std::string& out = ctx.kernel.head;
     out = ctx.formats.functions();
     if (!out.empty() && out.back() != '\n') out += '\n';
-    out += ctx.out.support_text + kernel_head(ctx) + " {\n";
+    out += ctx.support.text + kernel_head(ctx) + " {\n";
     if (ctx.kernel.shared_bytes > 0) out += "    extern __shared__ __align__(1024) unsigned char shared[];\n";
     out += "    [[maybe_unused]] const int t = threadIdx.x;\n";
     out += ctx.split.sum
                ? ctx.split.head
                : "    [[maybe_unused]] const unsigned long long program = " + ctx.parameters.names.at("first") +
                      " + blockIdx.x;\n";
-    out += ctx.out.prologue + ctx.out.body + "}\n";
+    out += ctx.prologue;
     return std::move(ctx.kernel);
 }
 

@@ -1,6 +1,6 @@
 // From the placed tile form to a kernel.
 #pragma once
-#include "lang/gpu/kernel_text.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/ir.h"
 #include "lang/source.h"
 

@@ -17,7 +17,7 @@
 #include "lang/axis.h"
 #include "lang/gpu/carried_load.h"
 #include "lang/gpu/conversion.h"
-#include "lang/gpu/kernel_text.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/gpu/overlapped_products.h"
 #include "lang/gpu/packed_view.h"
 #include "lang/gpu/register_moves.h"
@@ -25,12 +25,12 @@
 #include "lang/gpu/split_loop.h"
 #include "lang/instruction.h"
 #include "lang/ir.h"
+#include "lang/kernel/builder.h"
 #include "lang/kernel/expr.h"
 #include "lang/layout.h"
 #include "lang/source.h"
 #include "lang/target.h"
 #include "lang/uses.h"
-#include "lower/kernel/builder.h"
 #include "lower/kernel/formats/formats.h"
 #include "lower/kernel/text.h"
 
@@ -59,6 +59,14 @@ struct Values {
     std::map<uint32_t, std::string>
         sums;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
     std::map<uint32_t, Prefix> prefixes;  ///< by ValueId
+    int loops = 0;             ///< over registers, that are open
+    int64_t unroll_limit = 0;  ///< iterations; a tile with more registers is in local memory
+};
+
+/// Functions and tables in front of the kernel.
+struct Support {
+    std::map<std::string, std::string> names;  ///< by key
+    std::string text;
 };
 
 /// Parameters of the kernel.
@@ -164,11 +172,14 @@ struct Lowering {
     Lowering(const ir::Function& fn, const SourceMap* sources);
 
     const ir::Function& fn;
-    kernel::Pool pool;
-    const Ex thread;  ///< `t`
-    Formats formats;
+    const SourceMap* const sources;
     KernelText kernel;
-    Builder out;
+    kernel::Pool& pool;  ///< of its expressions
+    const Ex thread;     ///< `t`
+    Formats formats;
+    kernel::Builder out;
+    Support support;
+    std::string prologue;
     Values values;
     Parameters parameters;
     Packed packed;

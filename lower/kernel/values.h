@@ -4,6 +4,10 @@
 
 namespace tegula::lower {
 
+// ---- text in front of the kernel ----
+/// Functions and tables, once per key; a "$" in the text stands for the name that is returned.
+std::string support(Lowering& ctx, const std::string& key, const std::string& stem, const std::string& text);
+
 // ---- values ----
 const TileLayout& layout(const Lowering& ctx, ir::ValueId v);  ///< of a tile in registers
 bool in_registers(const Lowering& ctx, ir::ValueId v);
@@ -39,10 +43,9 @@ void each(Lowering& ctx, int count, const std::function<void(Ex r)>& body);  ///
 
 // ---- layouts ----
 /// Name of the struct that describes a layout: registers; at0(r, t), at1(r, t) .. coordinates; inside(r, t); owner(t).
-/// t: thread in the group. at<d> = register<d>(r) + thread<d>(t) when additive(l, d), so that sums with a hoisted
+/// t: thread in the group. at<d> = register<d>(r) + thread<d>(t) when is_additive(l, d), so that sums with a hoisted
 /// thread part fold.
 std::string layout_name(Lowering& ctx, const TileLayout& l);
-bool additive(const TileLayout& l, int d);
 /// Of register `r`, of thread t, and of both.
 Ex register_part(const TileLayout& l, int d, Ex r);
 Ex thread_part(const TileLayout& l, int d, Ex t);

@@ -8,8 +8,8 @@
 #include <cstdlib>
 #include <sstream>
 
-#include "jit/cuda/device_text.h"
-#include "lang/gpu/kernel_text.h"
+#include "jit/cuda/print.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 #include "lower/kernel/lower.h"
@@ -48,7 +48,7 @@ Emitted emit_ir(const std::string& ir_text, Traits traits = {}, const char* file
     run_gpu_passes(*fn, options);
     for (uint32_t v = static_cast<uint32_t>(fn->value_count()); v-- > 0;)
         if (fn->type({v}).kind == Type::tile && fn->type({v}).shape.rank) out.layout = fn->placement({v}).regs;
-    out.text = cuda::with_device_text(lower_to_kernel(*fn, &sources));
+    out.text = cuda::printed(lower_to_kernel(*fn, &sources));
     return out;
 }
 

@@ -114,11 +114,9 @@ public:
 
 /// What the formats asked for, each section and function once.
 std::string text_of(const lower::Formats& formats) {
-    KernelText kernel;
-    kernel.source = formats.functions();
-    kernel.sections = formats.sections();
-    kernel.arch = formats.arch();
-    return cuda::with_device_text(kernel).source;
+    cuda::DeviceText device(formats.arch());
+    for (const std::string& section : formats.sections()) device.need(section);
+    return device.text() + formats.functions();
 }
 
 class CudaPrelude : public ::testing::Test {

@@ -2,8 +2,8 @@
 // and factors that are the same for all rows no registers of their own.
 #include <gtest/gtest.h>
 
-#include "jit/cuda/device_text.h"
-#include "lang/gpu/kernel_text.h"
+#include "jit/cuda/print.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 #include "lower/kernel/lower.h"
@@ -25,7 +25,7 @@ std::string emitted(const std::string& ir_text, bool aligned, bool whole = false
     options.tensors.assign(fn->params.size(), GpuTensor{aligned, false, whole});
     options.may_alias = !apart;
     run_gpu_passes(*fn, options);
-    return cuda::with_device_text(lower_to_kernel(*fn, &sources)).source;
+    return cuda::printed(lower_to_kernel(*fn, &sources)).source;
 }
 
 int count(const std::string& text, std::string_view part) {

@@ -5,9 +5,9 @@
 
 #include <algorithm>
 
-#include "jit/cuda/device_text.h"
+#include "jit/cuda/print.h"
 #include "jit/cuda/nvrtc.h"
-#include "lang/gpu/kernel_text.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 #include "lower/kernel/lower.h"
@@ -112,7 +112,7 @@ Emitted emitted(const std::string& text, const char* arch) {
     options.may_alias = false;
     options.tensors.assign(fn->params.size(), {true, false});
     run_gpu_passes(*fn, options);
-    Emitted out{cuda::with_device_text(lower_to_kernel(*fn, nullptr)), ""};
+    Emitted out{cuda::printed(lower_to_kernel(*fn, nullptr)), ""};
     for (const explain::Note& note : explain_gpu(*fn, options)) out.notes += explain::text(note.fact) + "\n";
     for (const explain::Note& note : explain_channels(*fn, options)) out.notes += explain::text(note.fact) + "\n";
     return out;

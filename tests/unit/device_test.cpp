@@ -10,7 +10,7 @@
 #include <numeric>
 #include <thread>
 
-#include "jit/cuda/device_text.h"
+#include "jit/cuda/print.h"
 #include "jit/cuda/program.h"
 #include "jit/cuda/timing.h"
 #include "lang/ir_text.h"
@@ -50,7 +50,7 @@ protected:
             options.may_alias = traits.may_alias;
             options.tensors = traits.tensors;
             run_gpu_passes(out, options);
-            KernelText kernel = with_device_text(lower_to_kernel(out, &sources_));
+            KernelText kernel = printed(lower_to_kernel(out, &sources_));
             return Lowered{std::move(out), std::move(kernel)};
         };
         return make_program(state_, *fn_, lower, &sources_, {}, nullptr, nullptr);

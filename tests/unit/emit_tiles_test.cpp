@@ -2,8 +2,8 @@
 // copies and odd factors included. The kernels run on the CPU machine of tests/emulate. TEGULA_EMIT_ROUNDS sets how many kernels each test makes.
 #include <dlfcn.h>
 
-#include "jit/cuda/device_text.h"
-#include "lang/gpu/kernel_text.h"
+#include "jit/cuda/print.h"
+#include "lang/kernel/kernel_text.h"
 #include "lower/gpu/gpu.h"
 #include "lower/kernel/lower.h"
 #include "tests/unit/interp_fixture.h"
@@ -204,7 +204,7 @@ protected:
         assign_scratch(*placed, options);
         place_barriers(*placed, options);
         ASSERT_EQ(prove(*placed, options), std::vector<std::string>{});
-        const KernelText text = cuda::with_device_text(lower_to_kernel(*placed, nullptr));
+        const KernelText text = cuda::printed(lower_to_kernel(*placed, nullptr));
         ASSERT_EQ(launch(k, text, got), "") << text.source;
         for (size_t i = 0; i < k.tensors.size(); ++i) {
             const Format& f = world.types.format(world.format(k.tensors[i].elem));

@@ -14,8 +14,8 @@
 #include <thread>
 
 #include "jit/cuda/cuda.h"
-#include "jit/cuda/device_text.h"
-#include "lang/gpu/kernel_text.h"
+#include "jit/cuda/print.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/ir_text.h"
 #include "lower/gpu/gpu.h"
 #include "lower/kernel/lower.h"
@@ -98,7 +98,7 @@ void compile(cuda::Backend& backend, const Job& job, Findings& findings) {
         Arch arch = *job.arch;  // PTX as drivers translate it for a GPU of its number: without what only one generation has
         const std::string translated = "sm_" + std::to_string(arch.number);
         if (arch.is_ptx()) arch.name = translated.c_str(), arch.ptx = false;
-        const KernelText text = cuda::with_device_text(lower_to_kernel(*lowered.fn, nullptr));
+        const KernelText text = cuda::printed(lower_to_kernel(*lowered.fn, nullptr));
         if (findings.knows(text.source, arch)) return;
         if (const std::string masked = masked_before_shift(text.source); !masked.empty()) failures.push_back(name + ": " + masked);
         const auto compiled = backend.compile_text(text, arch);

@@ -7,7 +7,7 @@
 #include <functional>
 
 #include "jit/cuda/program.h"
-#include "lang/gpu/kernel_text.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/ir_text.h"
 #include "tests/unit/fake_cuda.h"
 

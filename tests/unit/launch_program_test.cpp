@@ -1,5 +1,5 @@
 // Whole programs against a stand-in for the driver: passes, emission and NVRTC are real, the kernel is played by the test.
-#include "jit/cuda/device_text.h"
+#include "jit/cuda/print.h"
 #include "lower/gpu/gpu.h"
 #include "lower/kernel/lower.h"
 #include "tests/unit/launch_fixture.h"
@@ -41,7 +41,7 @@ protected:
             options.may_alias = traits.may_alias;
             options.tensors = traits.tensors;
             run_gpu_passes(out, options);
-            KernelText kernel = with_device_text(lower_to_kernel(out, &sources_));
+            KernelText kernel = printed(lower_to_kernel(out, &sources_));
             params_ = kernel.params;
             fake_->params = static_cast<int>(params_.size());
             for (ir::InstId i : out.block(out.body).insts)

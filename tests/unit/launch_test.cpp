@@ -4,6 +4,7 @@
 #include <cstring>
 #include <numeric>
 
+#include "lang/gpu/wide_access.h"
 #include "lang/layout.h"
 #include "tests/unit/launch_fixture.h"
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "lang/gpu/wide_access.h"
 #include "lang/tensor_strides.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/values.h"
@@ -33,7 +34,7 @@ const Layout& layout_of(const ir::Function& fn, ir::ValueId tensor) {
 int64_t constant_stride(const ir::Function& fn, ir::ValueId tensor, int d) {
     const Type& type = fn.type(tensor);
     const Format& f = fn.elem(tensor);
-    const bool col = layout_of(fn, tensor).kind() == Layout::Kind::col, bits = bit_addressed(f);
+    const bool col = layout_of(fn, tensor).kind() == Layout::Kind::col, bits = is_bit_addressed(f);
     const int rank = type.shape.rank, inner = col ? 0 : rank - 1;
     int64_t n = bits ? f.bits : 1;
     for (int k = inner; k != d; k += col ? 1 : -1) {
@@ -146,15 +147,15 @@ Ex opaque(Lowering& ctx, Ex integer) {
 
 Ex pitch(Lowering& ctx, ir::ValueId tensor, int member, bool innermost) {
     const Format& f = ctx.fn.elem(tensor);
-    if (innermost) return int64(ctx, bit_addressed(f) ? f.bits : 1);
+    if (innermost) return int64(ctx, is_bit_addressed(f) ? f.bits : 1);
     const int p = param_number(ctx, tensor);
     if (static_cast<size_t>(p) < ctx.fn.gpu->tensors.size() && ctx.fn.gpu->tensors[static_cast<size_t>(p)].filled) {
         const Type& type = ctx.fn.type(tensor);
         const std::vector<int64_t> extents = bounded_extents(ctx.fn.types().layout(type.layout), type.shape.rank);
-        int64_t by = bit_addressed(f) ? f.bits : 1;
+        int64_t by = is_bit_addressed(f) ? f.bits : 1;
         size_t m = extents.size();
         for (; m > static_cast<size_t>(member) + 1 && extents[m - 1]; --m)
-            by = bit_addressed(f) ? (by * extents[m - 1] + 7) / 8 * 8 : by * extents[m - 1];
+            by = is_bit_addressed(f) ? (by * extents[m - 1] + 7) / 8 * 8 : by * extents[m - 1];
         if (m == static_cast<size_t>(member) + 1) return int64(ctx, by);
     }
     return ctx.pool.name(kernel::Type::i64, parameter(ctx, KernelParam::stride, p, member, "const long long",

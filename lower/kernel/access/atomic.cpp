@@ -4,6 +4,7 @@
 // one lock of the module.
 #include <algorithm>
 
+#include "lang/gpu/wide_access.h"
 #include "lang/joining.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/access/part.h"
@@ -63,7 +64,7 @@ std::string swap_inside(const Format& f, const Word& w, bool cas, const std::str
                           (text::extends_sign(f) ? "((int)(old >> shift << " + spare + ") >> " + spare + ")"
                                                  : "(old >> shift & " + mask + ")");
     std::string out =
-        bit_addressed(f)
+        is_bit_addressed(f)
             ? "    unsigned* const word = (unsigned*)(at >> 5 << 2);\n    const int shift = (int)(at & 31);\n"
             : "    unsigned* const word = (unsigned*)(at & ~3ull);\n    const int shift = (int)(at & 3) * 8;\n";
     out += "    unsigned seen = on ? *(volatile unsigned*)word : 0;\n";
@@ -101,7 +102,7 @@ std::string atomic_function(Lowering& ctx, const Format& f, AtomicKind kind, ir:
     } else if (32 % f.bits == 0) {
         body = swap_inside(f, w, cas, next, suffix);
     } else {
-        const std::string lock = ctx.out.support("lock", "lock", "__device__ unsigned $;\n");
+        const std::string lock = support(ctx, "lock", "lock", "__device__ unsigned $;\n");
         const std::string base = "(unsigned char*)(at >> 3)", bit = "(long long)(at & 7)";
         std::string store = ctx.formats.store_bits(f, base, bit, "(" + next + ")");
         if (store.back() != ';') store += ';';
@@ -117,7 +118,7 @@ std::string atomic_function(Lowering& ctx, const Format& f, AtomicKind kind, ir:
                              (cas ? ", " + w.type + " expected" : "") + ") {\n    " + w.type +
                              " a = " + ctx.formats.literal(f, 0) + ";\n";
     body += "    return a;\n";
-    return ctx.out.support("atomic " + f.name + " " + ir::to_string(kind) + suffix,
+    return support(ctx, "atomic " + f.name + " " + ir::to_string(kind) + suffix,
                            std::string("atomic_") + ir::to_string(kind), head + body + "}\n");
 }
 
@@ -184,7 +185,7 @@ void lower_atomic(Lowering& ctx, ir::InstId id) {
         ctx, id, function, [&](Ex r) { return part_condition(ctx, part, r, true); },
         [&](Ex r) {
             const std::string offset = "(" + part_offset(ctx, part, r).text() + ")";
-            std::vector<std::string> operands = {bit_addressed(f)
+            std::vector<std::string> operands = {is_bit_addressed(f)
                                                      ? "((unsigned long long)" + base + " << 3) + " + offset
                                                      : "(unsigned long long)(" + base + " + " + offset + ")",
                                                  operand(in.value, r)};

@@ -33,7 +33,7 @@ const char* word(Evict order) { return order == Evict::first ? "first" : "last";
 
 std::string policy(Lowering& ctx, Evict order) {
     const std::string name = std::string("policy_") + word(order);
-    return ctx.out.support(name, name, replaced(kPolicy, "ORDER", word(order))) + "()";
+    return support(ctx, name, name, replaced(kPolicy, "ORDER", word(order))) + "()";
 }
 
 CachingText plain_caching(Lowering& ctx, ir::InstId access) {
@@ -53,7 +53,7 @@ CachingText plain_caching(Lowering& ctx, ir::InstId access) {
 
 std::string copy_function(Lowering& ctx, ir::InstId put) {
     const bool all = std::string_view(caching_form(ctx.fn, put).operation) == "ca";
-    return all ? ctx.out.support("copy_async_ca", "copy_async_ca", kCopyAll) : "copy_async";
+    return all ? support(ctx, "copy_async_ca", "copy_async_ca", kCopyAll) : "copy_async";
 }
 
 std::string bulk_function(Lowering& ctx, ir::InstId access, Bulk kind, size_t rank) {
@@ -93,7 +93,7 @@ std::string bulk_function(Lowering& ctx, ir::InstId access, Bulk kind, size_t ra
     }
     text += operands + "\n                 : \"memory\");\n}\n";
     if (hinted)
-        return ctx.out.support(plain + "_" + word(form.second) + " " + dims, plain + "_" + word(form.second), text);
+        return support(ctx, plain + "_" + word(form.second) + " " + dims, plain + "_" + word(form.second), text);
     ctx.formats.define(plain + " " + dims, replaced(text, "$", plain));
     return plain;
 }

@@ -221,7 +221,7 @@ bool is_plain(const ir::Access& access) {
 std::string access_function(Lowering& ctx, const std::string& type, bool load, bool conditional,
                             const CachingText& caching) {
     const std::string stem = stem_of(type, load, conditional) + caching.stem;
-    return ctx.out.support(stem, stem, access_text(type, load, conditional, caching));
+    return support(ctx, stem, stem, access_text(type, load, conditional, caching));
 }
 
 std::string first_function(Lowering& ctx, size_t bytes, size_t element, bool load, const CachingText& caching) {
@@ -231,7 +231,7 @@ std::string first_function(Lowering& ctx, size_t bytes, size_t element, bool loa
     std::string values;
     for (int i = 0; i < words; ++i)
         values += std::string(i ? ", " : "") + (load ? "\"=&r\"(v." : "\"r\"(v.") + "xyzw"[i] + ")";
-    return ctx.out.support(stem, stem,
+    return support(ctx, stem, stem,
                            filled(load ? kLoadFirst : kStoreFirst,
                                   {{"ASSEMBLY", first_text(words, static_cast<int>(element), load, caching)},
                                    {"OUTPUTS", values},

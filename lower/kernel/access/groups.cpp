@@ -4,6 +4,7 @@
 // and two versions of an access take longer to compile.
 #include <algorithm>
 
+#include "lang/gpu/wide_access.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/access/part.h"
 #include "lower/kernel/values.h"
@@ -39,7 +40,7 @@ Ex group_inside(Lowering& ctx, const Part& part, int first, int count) {
         if (part.access.axes[a].kind == ir::Access::gather) return {};
         if (axis.dim < 0 || !axis.size || part.access.axes[a].kind == ir::Access::index) continue;
         const auto d = static_cast<size_t>(axis.dim);
-        if (!axis.count || !additive(l, axis.dim)) return {};
+        if (!axis.count || !is_additive(l, axis.dim)) return {};
         int64_t low = INT64_MAX, high = 0;
         for (int r = first; r < first + count; ++r) {
             low = std::min<int64_t>(low, l.point(r, 0, 0)[d]);
@@ -92,8 +93,7 @@ void by_groups_in_loop(Lowering& ctx, const Part& part, bool checked, bool group
     } else {
         ctx.out.open("if (" + inside.text() + ")");
         group(false);
-        ctx.out.close("} else {");
-        ++ctx.out.depth;
+        ctx.out.otherwise();
         group(true);
         ctx.out.close();
     }
@@ -104,11 +104,11 @@ void by_groups_in_loop(Lowering& ctx, const Part& part, bool checked, bool group
 void by_groups(Lowering& ctx, const Part& part, bool checked, const std::function<void(Ex r, bool bounds)>& body) {
     const bool groups =
         checked && part.vector == 1 && !is_scalar(ctx, part.value) && !part.mask &&
-        registers(ctx, part.value) % kTogether == 0 && registers(ctx, part.value) <= ctx.out.unroll_limit &&
+        registers(ctx, part.value) % kTogether == 0 && registers(ctx, part.value) <= ctx.values.unroll_limit &&
         moves_narrow_elements(ctx.fn) &&
         part_condition(ctx, part, ctx.pool.number(0), true) != part_condition(ctx, part, ctx.pool.number(0), false) &&
         group_inside(ctx, part, 0, 1);
-    const bool rolled = !is_scalar(ctx, part.value) && bit_addressed(ctx.fn.elem(part.tensor)) &&
+    const bool rolled = !is_scalar(ctx, part.value) && is_bit_addressed(ctx.fn.elem(part.tensor)) &&
                         registers(ctx, part.value) > kMostSpeltOut;
     if (rolled) return by_groups_in_loop(ctx, part, checked, groups, body);
     if (!groups) return each_register(ctx, part.value, [&](Ex r) { body(r, checked); });
@@ -116,8 +116,7 @@ void by_groups(Lowering& ctx, const Part& part, bool checked, const std::functio
         const auto group = [&](bool bounds) { each(ctx, kTogether, [&](Ex i) { body(i + first, bounds); }); };
         ctx.out.open("if (" + group_inside(ctx, part, first, kTogether).text() + ")");
         group(false);
-        ctx.out.close("} else {");
-        ++ctx.out.depth;
+        ctx.out.otherwise();
         group(true);
         ctx.out.close();
     }

@@ -2,6 +2,7 @@
 // wide accesses: under a condition each when vectors never straddle the tensor's edge, else in a tile that is wholly
 // inside, with another path for tiles at the edge. Otherwise one element at a time, each with its own bounds. Only one
 // of several threads with copies stores.
+#include "lang/gpu/wide_access.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/access/part.h"
 #include "lower/kernel/channel/channel.h"
@@ -14,18 +15,18 @@ namespace tegula::lower {
 
 std::string read(Lowering& ctx, const Format& f, const std::string& base, const std::string& offset,
                  const CachingText& caching) {
-    if (!bit_addressed(f) && !caching.stem.empty())
+    if (!is_bit_addressed(f) && !caching.stem.empty())
         return access_function(ctx, ctx.formats.type(f), true, false, caching) + "(" + base + " + (" + offset + "))";
-    if (!bit_addressed(f)) return base + "[" + offset + "]";
+    if (!is_bit_addressed(f)) return base + "[" + offset + "]";
     return ctx.formats.load_bits(f, base, "(long long)(" + offset + ")");
 }
 
 std::string write(Lowering& ctx, const Format& f, const std::string& base, const std::string& offset,
                   const std::string& value, const CachingText& caching) {
-    if (!bit_addressed(f) && !caching.stem.empty())
+    if (!is_bit_addressed(f) && !caching.stem.empty())
         return access_function(ctx, ctx.formats.type(f), false, false, caching) + "(" + base + " + (" + offset + "), " +
                value + ");";
-    if (!bit_addressed(f)) return base + "[" + offset + "] = " + value + ";";
+    if (!is_bit_addressed(f)) return base + "[" + offset + "] = " + value + ";";
     std::string text = ctx.formats.store_bits(f, base, "(long long)(" + offset + ")", value);
     if (text.back() != ';') text += ';';
     return text;
@@ -48,7 +49,7 @@ void load_element(Lowering& ctx, const Part& part, Ex r, const std::string& to, 
     const Ex ok = part_condition(ctx, part, r, checked);
     const std::string base = name(ctx, part.tensor), offset = part_offset(ctx, part, r).text();
     if (ok.is_true()) return ctx.out.line(to + " = " + read(ctx, f, base, offset, part.caching) + ";");
-    if (bit_addressed(f))
+    if (is_bit_addressed(f))
         return ctx.out.line(to + " = " + chosen(ok, read(ctx, f, base, offset), other_text(ctx, part, r)) + ";");
     ctx.out.line(to + " = " + access_function(ctx, type_of(ctx, v), true, true, part.caching) + "(" + base + " + (" +
                  offset + "), " + ok.text() + ", " + other_text(ctx, part, r) + ");");
@@ -68,7 +69,7 @@ void store_elements(Lowering& ctx, const Part& part, bool checked) {
     by_groups(ctx, part, checked, [&](Ex r, bool bounds) {
         const Ex ok = both(stores(ctx, v, r), part_condition(ctx, part, r, bounds));
         const std::string offset = part_offset(ctx, part, r).text();
-        if (ok.is_true() || bit_addressed(f) || is_scalar(ctx, v))
+        if (ok.is_true() || is_bit_addressed(f) || is_scalar(ctx, v))
             return line_if(ctx, ok, write(ctx, f, base, offset, at(ctx, v, r), part.caching));
         ctx.out.line(access_function(ctx, type_of(ctx, v), false, true, part.caching) + "(" + base + " + (" + offset +
                      "), " + at(ctx, v, r) + ", " + ok.text() + ");");
@@ -197,8 +198,7 @@ void load_wide(Lowering& ctx, const Part& part) {
     } else {
         ctx.out.open("if (" + part.whole.text() + ")");
         load_vectors(ctx, part, wide, false);
-        ctx.out.close("} else {");
-        ++ctx.out.depth;
+        ctx.out.otherwise();
         part.inside == Part::any ? load_elements(ctx, part, wide, true) : load_vectors(ctx, part, wide, true);
         ctx.out.close();
     }
@@ -231,8 +231,7 @@ void lower_store(Lowering& ctx, ir::InstId id) {
     } else {
         ctx.out.open("if (" + part.whole.text() + ")");
         store_vectors(ctx, part, false);
-        ctx.out.close("} else {");
-        ++ctx.out.depth;
+        ctx.out.otherwise();
         part.inside == Part::first ? store_vectors(ctx, part, true) : store_elements(ctx, part, true);
         ctx.out.close();
     }

@@ -119,8 +119,8 @@ void part_bounds(Lowering& ctx, Part& part, size_t number) {
         part.whole = both(part.whole, is_whole(ctx, part, number));
         return;
     }
-    const std::string first = ctx.out.support("first_inside", "first_inside", kFirstInside),
-                      count = ctx.out.support("count_inside", "count_inside", kCountInside);
+    const std::string first = support(ctx, "first_inside", "first_inside", kFirstInside),
+                      count = support(ctx, "count_inside", "count_inside", kCountInside);
     const Ex extent = ctx.pool.number(a.extent);
     const auto declared = [&](const char* stem, const std::string& function, std::initializer_list<Ex> operands) {
         const std::string name = ctx.out.fresh(stem);
@@ -278,7 +278,7 @@ void part_base(Lowering& ctx, Part& part) {
         if (walk != ctx.packed.walks.end()) grows = grows + u64(int64(ctx, walk->second->load.starts[a].by)) * by;
         if (kind.kind == Access::index) continue;
         const TileLayout& l = layout(ctx, part.value);
-        if (additive(l, part.axes[a].dim))
+        if (is_additive(l, part.axes[a].dim))
             sum = sum + u64(stepped(thread_part(ctx, l, part.axes[a].dim), kind.step)) * by;
     }
     part.base = declare_base(ctx, part.inst, sum, walk == ctx.packed.walks.end() ? Ex() : grows);
@@ -305,7 +305,7 @@ Ex part_offset(Lowering& ctx, const Part& part, Ex r) {
         const int d = part.axes[a].dim;
         const Ex at = kind.kind == Access::gather
                           ? part_index(ctx, part, a, r)
-                          : stepped(additive(l, d) ? register_part(l, d, r) : coordinate(ctx, l, d, r), kind.step);
+                          : stepped(is_additive(l, d) ? register_part(l, d, r) : coordinate(ctx, l, d, r), kind.step);
         sum = sum + u64(at) * stride(ctx, part.tensor, static_cast<int>(a));
     }
     return sum;

@@ -1,5 +1,6 @@
 // Pointers: 64-bit addresses of bytes, or of bits where elements are no whole bytes (bit_addressed). Every lane is its
 // own access.
+#include "lang/gpu/wide_access.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/control/control.h"
 #include "lower/kernel/move/move.h"
@@ -9,27 +10,27 @@ namespace tegula::lower {
 
 void lower_tensor_ptr(Lowering& ctx, ir::InstId id) {
     const ir::ValueId tensor = ctx.fn.operands(ctx.fn.inst(id))[0];
-    const std::string bits = bit_addressed(ctx.fn.elem(tensor)) ? " << 3" : "", base = name(ctx, tensor);
+    const std::string bits = is_bit_addressed(ctx.fn.elem(tensor)) ? " << 3" : "", base = name(ctx, tensor);
     assign(ctx, ctx.fn.result(id), [&](Ex) { return "(unsigned long long)" + base + bits; });
 }
 
 void lower_ptr_add(Lowering& ctx, ir::InstId id) {
     const auto in = ctx.fn.operands(ctx.fn.inst(id));
     const Format& f = ctx.fn.elem(in[0]);
-    const int scale = bit_addressed(f) ? f.bits : f.bits / 8;
+    const int scale = is_bit_addressed(f) ? f.bits : f.bits / 8;
     assign(ctx, ctx.fn.result(id),
            [&](Ex r) { return (element_at(ctx, in[0], r) + u64(element_at(ctx, in[1], r)) * scale).text(); });
 }
 
 void lower_ptr_at(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0];
-    const std::string bits = bit_addressed(ctx.fn.elem(ctx.fn.result(id))) ? " << 3" : "";
+    const std::string bits = is_bit_addressed(ctx.fn.elem(ctx.fn.result(id))) ? " << 3" : "";
     assign(ctx, ctx.fn.result(id), [&](Ex r) { return at(ctx, from, r) + bits; });
 }
 
 void lower_ptr_address(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0];
-    const std::string bits = bit_addressed(ctx.fn.elem(from)) ? " >> 3" : "";
+    const std::string bits = is_bit_addressed(ctx.fn.elem(from)) ? " >> 3" : "";
     assign(ctx, ctx.fn.result(id), [&](Ex r) { return at(ctx, from, r) + bits; });
 }
 
@@ -65,7 +66,7 @@ void lower_ptr_load(Lowering& ctx, ir::InstId id) {
         if (!ok.is_true() && in.other && !pointers[in.other.at].empty())
             rest = "(" + chosen(ok, rest, zero(ctx, v)) + ")";
         if (in.mask) ok = both(ok, staged(ctx, in.mask.value, pointers[in.mask.at], v, r, number_at(ctx, v, r)));
-        if (!bit_addressed(f)) {  // in global memory, which compilers do not see of numbers
+        if (!is_bit_addressed(f)) {  // in global memory, which compilers do not see of numbers
             const std::string call =
                 access_function(ctx, type_of(ctx, v), true, !ok.is_true(), plain_caching(ctx, id)) + "((const void*)(" +
                 at(ctx, in.object, r) + ")";
@@ -90,7 +91,7 @@ void lower_ptr_store(Lowering& ctx, ir::InstId id) {
         Ex ok = stores(ctx, in.object, r);
         if (in.mask) ok = both(ok, operand(in.mask, r));
         const std::string pointer = at(ctx, in.object, r), value = operand(in.value, r).text();
-        if (bit_addressed(f))
+        if (is_bit_addressed(f))
             return line_if(ctx, ok, write(ctx, f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value));
         ctx.out.line(access_function(ctx, type_of(ctx, in.value.value), false, !ok.is_true(), plain_caching(ctx, id)) +
                      "((void*)(" + pointer + "), " + value + (ok.is_true() ? "" : ", " + ok.text()) + ");");

@@ -82,7 +82,7 @@ int joined_lanes(const TileLayout& l, int d, int vector) {
 
 }  // namespace
 
-std::string funnel(Lowering& ctx) { return ctx.out.support("funnel", "funnel", kFunnel); }
+std::string funnel(Lowering& ctx) { return support(ctx, "funnel", "funnel", kFunnel); }
 
 /// Reads first, shifts later: the words of all vectors are under way at once.
 void load_shifted(Lowering& ctx, const Part& part, const std::string& wide) {
@@ -93,12 +93,12 @@ void load_shifted(Lowering& ctx, const Part& part, const std::string& wide) {
     const std::string size = std::to_string(ctx.fn.elem(part.tensor).container_bytes()), count = std::to_string(words),
                       funnels = funnel(ctx);
     const std::string read =
-        ctx.out.support("read words" + part.caching.stem, "read_words",
+        support(ctx, "read words" + part.caching.stem, "read_words",
                         replaced(kRead, "LOAD", access_function(ctx, "unsigned", true, false, part.caching)));
-    const std::string place = ctx.out.support("place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
+    const std::string place = support(ctx, "place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
     const std::string reach = ctx.out.fresh("reach"), word = ctx.out.fresh("word");
     const Ex low = axis.low ? axis.low : ctx.pool.number(0);
-    ctx.out.line("const int " + reach + " = " + ctx.out.support("reach", "reach", kReach) + "(" + axis.start.text() +
+    ctx.out.line("const int " + reach + " = " + support(ctx, "reach", "reach", kReach) + "(" + axis.start.text() +
                  ", " + extent(ctx, part.tensor, part.vector_axis).text() + ", " +
                  std::to_string(part.access.axes[a].extent + part.vector) + ");");
     ctx.out.line("unsigned " + word + "[" + std::to_string(registers(ctx, v) / part.vector * (words + 1)) + "];");
@@ -119,8 +119,7 @@ void load_shifted(Lowering& ctx, const Part& part, const std::string& wide) {
         ctx.out.open("if (" + both(part_condition(ctx, part, r, true, part.vector_axis), inside).text() + ")");
         ctx.out.line(read + "<" + count + ">((const unsigned char*)" + name(ctx, part.tensor) + " + ((" +
                      part_offset(ctx, part, r).text() + ") * " + size + " - " + before + "), " + words_of(r) + ");");
-        ctx.out.close("} else {");
-        ++ctx.out.depth;
+        ctx.out.otherwise();
         ctx.out.line("alignas(16) " + type_of(ctx, v) + " " + edge + "[" + std::to_string(part.vector) + "];");
         each(ctx, part.vector, [&](Ex i) { load_element(ctx, part, r + i, edge + "[" + i + "]", true); });
         ctx.out.line(place + "<" + count + ">((const unsigned*)" + edge + ", " + before + ", " + words_of(r) + ");");
@@ -145,7 +144,7 @@ void store_shifted(Lowering& ctx, const Part& part) {
     std::string text = replaced(replaced(kWrite, "FUNNEL", funnel(ctx)), "TYPE", single);
     text = replaced(replaced(text, "STORE", access_function(ctx, "unsigned", false, false, part.caching)), "SINGLE",
                     access_function(ctx, single, false, true, part.caching));
-    const std::string write = ctx.out.support("write words " + single + part.caching.stem, "write_words", text);
+    const std::string write = support(ctx, "write words " + single + part.caching.stem, "write_words", text);
     const int lanes = joined_lanes(layout(ctx, v), axis.dim, part.vector);
     const Ex lane = ctx.thread & (lanes - 1), low = axis.low ? axis.low : ctx.pool.number(0);
     const Ex stop = axis.count ? axis.low + axis.count : ctx.pool.number(part.access.axes[a].extent);

@@ -78,7 +78,7 @@ std::string bulk_reduction(Lowering& ctx, ir::AtomicKind kind, size_t rank) {
         coordinates += (i ? ", %" : "%") + number(static_cast<int64_t>(i) + 3);
         operands += ", \"r\"(" + x + ")";
     }
-    return ctx.out.support("tma_reduce " + name + dims, "tma_reduce_" + name,
+    return support(ctx, "tma_reduce " + name + dims, "tma_reduce_" + name,
                            "__device__ __forceinline__ void $(int lane, const TensorMap* map, unsigned from" +
                                parameters +
                                ") {\n    asm volatile(\n        \"{\\n.reg .pred other;\\nsetp.ne.b32 other, %0, "
@@ -249,7 +249,7 @@ void bulk_box(Lowering& ctx, const BulkStore& s, int64_t row, int64_t column, in
                 const int first = reg(c, r);
                 const std::string p = to + " + " + place(c) + (r ? " + " + number(8 * s.boxes.row_bytes) : "");
                 if (s.bytes == 4)
-                    ctx.out.line(ctx.out.support("pair of words", "put_two", kPairOfWords) + "(" + p + ", " + tile +
+                    ctx.out.line(support(ctx, "pair of words", "put_two", kPairOfWords) + "(" + p + ", " + tile +
                                  "[" + number(first) + "], " + tile + "[" + number(first + 1) + "]);");
                 else
                     ctx.out.line("*(unsigned short*)(" + p + ") = (unsigned short)((unsigned char)" + tile + "[" +

@@ -21,7 +21,7 @@ std::string cluster_rank(Lowering& ctx) {
     const auto [it, added] = ctx.parameters.names.emplace("cluster rank", "");
     if (!added) return it->second;
     it->second = ctx.out.fresh("rank");
-    ctx.out.prologue +=
+    ctx.prologue +=
         "    const unsigned " + it->second + " = blockIdx.x % " + number(ctx.fn.gpu->cluster_size()) + ";\n";
     return it->second;
 }

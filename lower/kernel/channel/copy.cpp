@@ -4,6 +4,7 @@
 // way: as many as its channel holds stages that nobody has asked for.
 #include <algorithm>
 
+#include "lang/gpu/wide_access.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/channel/channel.h"
 #include "lower/kernel/control/control.h"
@@ -103,7 +104,7 @@ void shared_put(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& 
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::ValueId tensor = ctx.fn.operands(inst)[0];
     const Tile tile = tile_of(r.form->layout, ctx.fn.access(inst));
-    const bool whole = !bit_addressed(ctx.fn.elem(tensor)) && tile.columns * r.form->layout.elem_bytes % 16 == 0 &&
+    const bool whole = !is_bit_addressed(ctx.fn.elem(tensor)) && tile.columns * r.form->layout.elem_bytes % 16 == 0 &&
                        ctx.fn.gpu->arch->cp_async;
     if (whole && affine(ctx, tensor) && contiguous_dimension(ctx, tensor) == static_cast<int>(tile.contiguous)) {
         copy_chunks(ctx, id, r, to);
@@ -170,10 +171,7 @@ void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& r, const std::string&
     ctx.out.line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " +
                  shared_address(ctx, l, in_tile(l, row, column)).atom() + "), " + name(ctx, tensor) + " + (some ? " +
                  offset(ctx, tensor, at).text() + " : 0), count * " + number(bytes) + ");");
-    ctx.out.close();
-    --ctx.out.depth;
-    ctx.out.line("} else {");
-    ++ctx.out.depth;
+    ctx.out.otherwise();
     copy_elements(ctx, id, r, to);
     ctx.out.close();
 }

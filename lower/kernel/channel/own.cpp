@@ -54,8 +54,7 @@ void own_put(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to)
     ctx.out.open("if (" + part.whole.text() +
                  ")");  // the usual case, for all threads alike: addresses are one and constants
     own_vectors(ctx, part, false, to, other);
-    ctx.out.close("} else {");
-    ++ctx.out.depth;
+    ctx.out.otherwise();
     part.inside == Part::whole_vectors ? own_vectors(ctx, part, true, to, other) : elements();
     ctx.out.close();
 }

@@ -158,9 +158,7 @@ void lower_specialise(Lowering& ctx, ir::InstId id) {
     block(ctx, ctx.fn.blocks(inst)[0]);
     ctx.out.close();
     if (clustered(ctx)) ctx.out.line("cluster_arrive();");
-    ctx.out.depth -= 1;
-    ctx.out.line("} else {");
-    ctx.out.depth += 1;
+    ctx.out.otherwise();
     if (exchange) ctx.out.line("more_registers<" + number(exchange->others) + ">();");
     ring_state(ctx, false, true);
     clustered(ctx) ? block_in_cluster(ctx, ctx.fn.blocks(inst)[1]) : block(ctx, ctx.fn.blocks(inst)[1]);

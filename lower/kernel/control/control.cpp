@@ -176,15 +176,15 @@ void for_loop_text(Lowering& ctx, ir::InstId id) {
         leave();
     }
     if (!text.counter.empty()) ctx.out.line(text.counter);
-    const size_t start = ctx.out.body.size();
+    const size_t start = ctx.out.position();
     if (twice) ctx.out.open("");
     trip(ctx, body);
     if (twice) {
         ctx.out.close();
-        const std::string again = ctx.out.body.substr(start);
+        const kernel::Body again = ctx.out.copy_since(start);
         ctx.out.line(text.next + ";");
         leave();
-        ctx.out.body += again;
+        ctx.out.append(again);
     }
     ctx.out.close();
 }
@@ -232,8 +232,7 @@ void lower_if_else(Lowering& ctx, ir::InstId id) {
     ctx.out.open("if (" + name(ctx, ctx.fn.operands(inst)[0]) + ")");
     block(ctx, blocks[0]);
     if (ctx.fn.block(blocks[1]).insts.size() > 1 || !results.empty()) {
-        ctx.out.close("} else {");
-        ++ctx.out.depth;
+        ctx.out.otherwise();
         block(ctx, blocks[1]);
     }
     ctx.out.close();

@@ -83,7 +83,7 @@ void lower_print(Lowering& ctx, ir::InstId id) {
     const auto in = ctx.fn.operands(inst);
     int64_t words = 2;
     for (ir::ValueId v : in) words += std::min(ctx.fn.type(v).shape.elements(), kPrintElements);
-    const std::string take = ctx.out.support("take_record", "take_record", kTakeRecord), to = ctx.out.fresh("record");
+    const std::string take = support(ctx, "take_record", "take_record", kTakeRecord), to = ctx.out.fresh("record");
     const std::string call =
         take + "(" + report(ctx) + ", " + std::to_string(id.v) + ", " + std::to_string(words) + ", program)";
     const ScratchPlan plan = scratch_plan(ctx.fn, id);
@@ -119,7 +119,7 @@ void lower_print(Lowering& ctx, ir::InstId id) {
 
 void lower_assert(Lowering& ctx, ir::InstId id) {
     const ir::ValueId v = ctx.fn.operands(ctx.fn.inst(id))[0];
-    const std::string take = ctx.out.support("take_record", "take_record", kTakeRecord), to = ctx.out.fresh("record");
+    const std::string take = support(ctx, "take_record", "take_record", kTakeRecord), to = ctx.out.fresh("record");
     const std::string call = take + "(" + report(ctx) + ", " + std::to_string(id.v) + ", 3, program)";
     const auto tell = [&](const std::string& condition, const std::string& element) {
         ctx.out.open("if (" + condition + ")");
@@ -160,18 +160,18 @@ void lower_grid_barrier(Lowering& ctx, ir::InstId id) {
     sync(ctx);
     if (ctx.kernel.meeting_words != kWatchedMeeting) {
         ctx.out.line("if (t == 0) " +
-                     ctx.out.support("grid meeting", "meet",
+                     support(ctx, "grid meeting", "meet",
                                      std::string("__device__ void $(unsigned* words) {\n") + kArrive + kAllCome) +
                      "(" + words + ");");
         return sync(ctx);
     }
-    const std::string meet = ctx.out.support(
+    const std::string meet = support(ctx, 
         "grid meeting", "meet", std::string("__device__ unsigned $(unsigned* words) {\n") + kArrive + kSomeEnd);
     const std::string missing = ctx.out.fresh("missing"), to = ctx.out.fresh("record");
     ctx.out.open("if (t == 0)");
     ctx.out.line("const unsigned " + missing + " = " + meet + "(" + words + ");");
     ctx.out.line("unsigned long long* " + to + " = " + missing + " ? " +
-                 ctx.out.support("take_record", "take_record", kTakeRecord) + "(" + report(ctx) + ", " +
+                 support(ctx, "take_record", "take_record", kTakeRecord) + "(" + report(ctx) + ", " +
                  std::to_string(id.v) + ", 3, program) : nullptr;");
     ctx.out.line("if (" + to + ") " + to + "[0] = " + missing + " - 1;");
     ctx.out.close();
@@ -182,7 +182,7 @@ void lower_grid_barrier(Lowering& ctx, ir::InstId id) {
 void end_meetings(Lowering& ctx) {
     if (ctx.kernel.meeting_words != kWatchedMeeting) return;
     const std::string words = parameter(ctx, KernelParam::meeting, 0, 0, "unsigned*", "meeting");
-    ctx.out.line("if (t == 0) " + ctx.out.support("grid end", "end_meetings", kEndMeetings) + "(" + words +
+    ctx.out.line("if (t == 0) " + support(ctx, "grid end", "end_meetings", kEndMeetings) + "(" + words +
                  ", (unsigned)program);");
 }
 

@@ -15,7 +15,7 @@ std::string held_factor(Lowering& ctx, const WarpGroups& w, ir::InstId product) 
     std::string& registers = ctx.late.factors[{product.v, ctx.late.second_copy}];
     if (!registers.empty()) return registers;
     registers = ctx.out.fresh("factor") + "_";
-    ctx.out.prologue += "    asm volatile(\".reg .b32 " + registers + "<" +
+    ctx.prologue += "    asm volatile(\".reg .b32 " + registers + "<" +
                         std::to_string(w.tiles.size() * static_cast<size_t>(w.steps()) * 4) + ">;\");\n";
     return registers;
 }

@@ -13,7 +13,7 @@ namespace tegula::lower {
 
 std::string quotient_by_reciprocal(Lowering& ctx) {
     ctx.formats.need("high_product");
-    return ctx.out.support(
+    return support(ctx, 
         "quotient", "quotient",
         "// a / b, for a below 2^63, by (2^64 - 1) / b rounded down: the high half of the product is the quotient or "
         "one less.\n"
@@ -42,7 +42,7 @@ std::string in_groups(Lowering& ctx, const std::string& place, const std::string
     const std::string divide = quotient_by_reciprocal(ctx), by_columns = clusters_reciprocal(ctx, 1);
     const bool planes = ctx.fn.gpu->grid_axes > 2;
     const std::string by_rows = planes ? clusters_reciprocal(ctx, 0) : "";
-    const std::string order = ctx.out.support(
+    const std::string order = support(ctx, 
         "program in groups", "in_groups",
         "// Program of the plain order (axis 0 fastest) that comes at place `at` when groups of " + group +
             " rows are swept along axis 1. Of the numbers\n"

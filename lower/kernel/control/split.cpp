@@ -69,8 +69,7 @@ void split_loop(Lowering& ctx, ir::InstId id) {
         for (size_t k = 0; k < totals.size(); ++k) ctx.values.names[body.args[k + 1].v] = totals[k];
         split_add(ctx, body, totals);
         if (!several) {
-            ctx.out.close("} else {");
-            ++ctx.out.depth;
+            ctx.out.otherwise();
             copy_all(ctx, ctx.fn.operands(inst).subspan(3), totals);
             split_tail(ctx, body, totals);
             ctx.out.close();

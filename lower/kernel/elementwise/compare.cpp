@@ -69,14 +69,14 @@ bool compare_counts(Lowering& ctx, ir::InstId id) {
         const std::string type = type_of(ctx, ctx.fn.operands(*bound)[0]), clamped = ctx.out.fresh("clamped"),
                           scalar = name(ctx, ctx.fn.operands(*bound)[0]);
         const std::string below = ctx.fn.elem(in[0]).is_signed ? "v < 0 ? -1 : " : "";
-        const std::string clamp = ctx.out.support(
+        const std::string clamp = support(ctx, 
             "clamp to counts " + type, "clamp_to_counts",
             "// Outside [0, top) on the same side, as an int.\n__device__ __forceinline__ int $(" + type +
                 " v, int top) {\n    return " + below + "v > (" + type + ")top ? top : (int)v;\n}\n");
         ctx.out.line("const int " + clamped + " = " + clamp + "(" + scalar + ", " +
                      std::to_string(ctx.fn.type(to).shape[static_cast<size_t>(axis)]) + ");");
         // The thread's part of a count goes to the other side, once: each register is compared as a constant.
-        const bool apart = additive(layout(ctx, to), axis);
+        const bool apart = is_additive(layout(ctx, to), axis);
         const std::string limit = apart ? ctx.out.fresh("limit") : clamped;
         if (apart)
             ctx.out.line("const int " + limit + " = " +
@@ -106,7 +106,7 @@ bool select_by_counts(Lowering& ctx, ir::InstId id) {
     const auto in = ctx.fn.operands(ctx.fn.inst(id));
     const auto prefix = ctx.values.prefixes.find(in[0].v);
     if (prefix == ctx.values.prefixes.end() || registers(ctx, to) % kTogether ||
-        registers(ctx, to) > ctx.out.unroll_limit || !(layout(ctx, to) == layout(ctx, in[0])))
+        registers(ctx, to) > ctx.values.unroll_limit || !(layout(ctx, to) == layout(ctx, in[0])))
         return false;
     const auto d = static_cast<size_t>(prefix->second.axis);
     declare(ctx, to);
@@ -122,8 +122,7 @@ bool select_by_counts(Lowering& ctx, ir::InstId id) {
         };
         ctx.out.open("if (" + prefix->second.holds(static_cast<int>(last)) + ")");
         all([&](Ex r) { return at(ctx, in[1], r); });
-        ctx.out.close("} else {");
-        ++ctx.out.depth;
+        ctx.out.otherwise();
         all([&](Ex r) { return at(ctx, in[0], r) + " ? " + at(ctx, in[1], r) + " : " + at(ctx, in[2], r); });
         ctx.out.close();
     }

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "lang/gpu/wide_access.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/access/part.h"
 #include "lower/kernel/control/control.h"
@@ -78,7 +79,7 @@ bool parts(const Lowering& ctx, ir::InstId id) {
             return true;
         case Op::store:
         case Op::ptr_store:
-            return bit_addressed(ctx.fn.elem(ctx.fn.operands(inst)[inst.op == Op::store ? 0 : 1]));
+            return is_bit_addressed(ctx.fn.elem(ctx.fn.operands(inst)[inst.op == Op::store ? 0 : 1]));
         default: {
             if (inst.results.count == 0 || is_scalar(ctx, ctx.fn.result(inst))) return false;
             const bool quotient = inst.op == Op::div &&
@@ -158,14 +159,14 @@ void fuse(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex 
     if (ctx.fusing.pending.empty()) ctx.fusing.work = ctx.fusing.emulation = 0;
     ctx.fusing.work += more;
     ctx.fusing.emulation += emulation(ctx, inst) * registers(ctx, result);
-    ctx.fusing.pending.push_back({result, std::exchange(ctx.out.pending_mark, {}), std::move(text), 0});
+    ctx.fusing.pending.push_back({result, ctx.out.take_mark(), std::move(text), 0});
 }
 
 /// `store`: of a tile that the loop computes, vector by vector as the last thing of every step.
 void end_fused(Lowering& ctx, const Part* store) {
     if (ctx.fusing.pending.empty()) return;
     const std::vector<Fused> all = std::exchange(ctx.fusing.pending, {});
-    const std::string mark = std::exchange(ctx.out.pending_mark, {});
+    const std::string mark = ctx.out.take_mark();
     for (const Fused& f : all)
         if (uses(ctx, f.value) > f.uses) declare(ctx, f.value);
     int group = store ? store->vector : 1;  // registers that a step of the loop takes: a vector of the widest access
@@ -175,7 +176,7 @@ void end_fused(Lowering& ctx, const Part* store) {
     // formats that the machine does not know: unrolled, it would take seconds to compile, and beside its instructions
     // those that reach arrays in local memory do not count.
     const int64_t n = registers(ctx, all[0].value);
-    const bool rolled = n > ctx.out.unroll_limit || ctx.fusing.emulation > kMostEmulation;
+    const bool rolled = n > ctx.values.unroll_limit || ctx.fusing.emulation > kMostEmulation;
     const int64_t loops = rolled ? 1 : std::min((ctx.fusing.work + kMaxWork - 1) / kMaxWork, n);
     const int64_t step = ((n + loops - 1) / loops + group - 1) / group * group;
     for (int64_t from = 0; from < n; from += step) {
@@ -183,7 +184,7 @@ void end_fused(Lowering& ctx, const Part* store) {
         if (rolled)
             ctx.out.line("#pragma unroll 1");
         else
-            ctx.out.unroll(to - from);
+            ctx.out.unroll(to - from, ctx.values.unroll_limit);
         const std::string r = group > 1 ? "g" : kRegister;
         ctx.out.open("for (int " + r + " = " + std::to_string(from) + "; " + r + " < " + std::to_string(to) + "; " +
                      (group > 1 ? r + " += " + std::to_string(group) : "++" + r) + ")");
@@ -193,7 +194,7 @@ void end_fused(Lowering& ctx, const Part* store) {
             fused_elements(ctx, all);
         ctx.out.close();
     }
-    ctx.out.pending_mark = mark;
+    ctx.out.put_mark(mark);
 }
 
 /// Loads the vectors of `count` registers from `first` on, computes their elements and stores them.
@@ -207,7 +208,7 @@ void fused_group(Lowering& ctx, const std::vector<Fused>& all, Ex first, int cou
             ctx.out.line("*(" + type + "*)(" + wide + " + " + number(i) + ") = " + f.load(first + i) + ";");
         }
     }
-    ctx.out.unroll(count);
+    ctx.out.unroll(count, ctx.values.unroll_limit);
     ctx.out.open("for (int r = " + first + "; r < " + first + " + " + std::to_string(count) + "; ++r)");
     fused_elements(ctx, all);
     ctx.out.close();
@@ -220,7 +221,7 @@ void fused_group(Lowering& ctx, const std::vector<Fused>& all, Ex first, int cou
 /// Register r of all tiles of a loop.
 void fused_elements(Lowering& ctx, const std::vector<Fused>& all) {
     for (const Fused& f : all) {
-        ctx.out.pending_mark = f.mark;
+        ctx.out.put_mark(f.mark);
         const std::string& tile = ctx.values.names[f.value.v];
         const bool array = uses(ctx, f.value) > f.uses;
         if (f.uses || !array)
@@ -235,7 +236,7 @@ void fused_elements(Lowering& ctx, const std::vector<Fused>& all) {
 bool may_join(Lowering& ctx, ir::InstId id) {
     const ir::Inst& load = ctx.fn.inst(id);
     const ir::ValueId v = ctx.fn.result(load);
-    if (ctx.out.loops || is_scalar(ctx, v) || !in_registers(ctx, v) || uses(ctx, v) != 1 ||
+    if (ctx.values.loops || is_scalar(ctx, v) || !in_registers(ctx, v) || uses(ctx, v) != 1 ||
         !has_constant_indices(ctx.fn, load))
         return false;
     if (!is_plain(ctx.fn.access(load))) return false;
@@ -258,10 +259,10 @@ bool may_join(Lowering& ctx, ir::InstId id) {
 /// the loop makes none.
 Part part_ahead(Lowering& ctx, ir::InstId id) {
     std::vector<Fused> pending = std::exchange(ctx.fusing.pending, {});
-    const std::string mark = std::exchange(ctx.out.pending_mark, {});
+    const std::string mark = ctx.out.take_mark();
     Part part = part_of(ctx, id);
     ctx.fusing.pending = std::move(pending);
-    ctx.out.pending_mark = mark;
+    ctx.out.put_mark(mark);
     return part;
 }
 

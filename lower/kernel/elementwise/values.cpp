@@ -39,7 +39,7 @@ void lower_constant_tile(Lowering& ctx, ir::InstId id) {
         list += i == 0 ? "" : i % 16 ? ", " : ",\n    ";
         list += ctx.formats.literal(stored, static_cast<uint64_t>(codes[i]));
     }
-    const std::string table = ctx.out.support(
+    const std::string table = support(ctx, 
         "table " + type + " " + list, "table",
         "__device__ const " + type + " $[" + std::to_string(codes.size()) + "] = {\n    " + list + "};\n");
     const TileLayout& l = layout(ctx, v);
@@ -64,7 +64,7 @@ void lower_iota(Lowering& ctx, ir::InstId id) {
 /// Conversions run at an eighth of the rate of these instructions and take a register each.
 std::string two_halves(Lowering& ctx, const Format& from) {
     const std::string added = from.is_signed ? "0x64806480u" : "0x64006400u";
-    return ctx.out.support(
+    return support(ctx, 
         "two halves " + added, "two_halves",
         "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n"
         "    const unsigned short both = low | high << 8;\n    unsigned two = __byte_perm(both, 0, 0x4140) ^ " +
@@ -89,7 +89,7 @@ std::string fp8_function(Lowering& ctx, const ir::Inst& cast) {
         body +=
             "    asm(\"{.reg .b16 l, h; .reg .f32 x, y; mov.b32 {l, h}, %0; cvt.f32.f16 x, l; cvt.f32.f16 y, h; \"\n"
             "        \"cvt.rn.bf16x2.f32 %0, y, x;}\" : \"+r\"(two));\n";
-    return ctx.out.support("two of " + fp8.name + " as " + half.name, "two_fp8",
+    return support(ctx, "two of " + fp8.name + " as " + half.name, "two_fp8",
                            "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n" + body +
                                "    return two;\n}\n");
 }
@@ -100,7 +100,7 @@ void cast_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::stri
     ctx.formats.need("pairs");
     declare(ctx, to);
     const int pairs = registers(ctx, to) / 2;
-    ctx.out.unroll(pairs);
+    ctx.out.unroll(pairs, ctx.values.unroll_limit);
     ctx.out.open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
     const Ex low = ctx.pool.counter("r", pairs) * 2, high = low + 1;
     ctx.out.line("const unsigned two = " + function + "(" + at(ctx, from, low) + ", " + at(ctx, from, high) + ");");
@@ -115,7 +115,7 @@ void decode_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from) {
     ctx.formats.need("pairs");
     declare(ctx, to);
     const int pairs = registers(ctx, to) / 2;
-    ctx.out.unroll(pairs);
+    ctx.out.unroll(pairs, ctx.values.unroll_limit);
     ctx.out.open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
     const Ex low = ctx.pool.counter("r", pairs) * 2, high = low + 1;
     ctx.out.line("const unsigned two = two_shorts(" + at(ctx, from, low) + ", " + at(ctx, from, high) + ");");
@@ -229,7 +229,7 @@ std::string index_of_program(Lowering& ctx, const std::string& place, int axis,
 std::string program_axis(Lowering& ctx, int axis) {
     const std::string key = "program axis " + std::to_string(axis);
     if (const auto it = ctx.parameters.names.find(key); it != ctx.parameters.names.end()) return it->second;
-    const auto put = [&](const std::string& text) { ctx.out.prologue += "    " + text + "\n"; };
+    const auto put = [&](const std::string& text) { ctx.prologue += "    " + text + "\n"; };
     return ctx.parameters.names[key] =
                index_of_program(ctx, in_groups(ctx, cluster_number(ctx), "program", put), axis, put);
 }

@@ -75,7 +75,7 @@ void exchange_side(Lowering& ctx, const TileLayout& l, const ExchangeText& e, co
     const int vector = write ? e.plan.write_vector : e.plan.read_vector;
     std::string copies;
     if (write && (l.lane_copies() || l.warp_copies())) copies = "if (" + layout_name(ctx, l) + "::owner(t)) ";
-    if (l.registers() > ctx.out.unroll_limit || vector == 1) {
+    if (l.registers() > ctx.values.unroll_limit || vector == 1) {
         each(ctx, l.registers(), [&](Ex r) {
             const std::string place = e.pointer + "[" + e.function + "(" + number(r).text() + ")]",
                               element = tile + "[" + r.text() + "]";
@@ -112,7 +112,7 @@ void exchange(Lowering& ctx, ir::InstId id) {
     declare(ctx, to);
     ctx.out.open("");
     ExchangeText e{plan, scratch_area(ctx, id, type, scratch_plan(ctx.fn, id).work[0]), type, "", bytes};
-    e.function = ctx.out.support("exchange " + text, "place",
+    e.function = support(ctx, "exchange " + text, "place",
                                  "__device__ __forceinline__ int $(int n) { return " + text + "; }\n");
     exchange_side(ctx, layout(ctx, from), e, name(ctx, from), true);
     sync(ctx);

@@ -116,7 +116,7 @@ void each_of(Lowering& ctx, const std::vector<int>& registers, const std::functi
         return;
     }
     const std::string i = ctx.out.fresh("i");
-    ctx.out.unroll(static_cast<int64_t>(registers.size()));
+    ctx.out.unroll(static_cast<int64_t>(registers.size()), ctx.values.unroll_limit);
     if (even) {
         ctx.out.open("for (int " + i + " = " + std::to_string(registers.front()) + "; " + i +
                      " <= " + std::to_string(registers.back()) + "; " + i + " += " + std::to_string(step) + ")");

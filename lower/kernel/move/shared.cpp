@@ -60,7 +60,7 @@ Ex shared_address(Lowering& ctx, const SharedLayout& l, const std::vector<Ex>& c
     if (rank >= 2) plain = plain + c[static_cast<size_t>(l.across())] * l.row_bytes();
     plain = plain + batch * (l.bytes() / batches);
     if (!l.swizzle) return plain;
-    const std::string name = ctx.out.support("swizzle " + std::to_string(l.swizzle), "swizzle",
+    const std::string name = support(ctx, "swizzle " + std::to_string(l.swizzle), "swizzle",
                                              "__device__ __forceinline__ int $(int a) { return a ^ (a >> 3 & " +
                                                  std::to_string((l.swizzle - 1) & ~15) + "); }\n");
     return ctx.pool.call(kernel::Type::i32, name, {plain});

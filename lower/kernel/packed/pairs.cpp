@@ -192,7 +192,7 @@ bool make_pairs(Lowering& ctx, ir::InstId id) {
         inputs += (i ? ", \"r\"(" : "\"r\"(") + x + ")";
     }
     const std::string function =
-        ctx.out.support(stem, stem,
+        support(ctx, stem, stem,
                         replaced(replaced(replaced(kOperation, "PARAMETERS", parameters), "INSTRUCTION",
                                           pair_instruction(inst.op, bf16, ctx.fn.gpu->arch->number)),
                                  "INPUTS", inputs));

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "lang/gpu/wide_access.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/access/part.h"
 #include "lower/kernel/channel/channel.h"
@@ -58,7 +59,7 @@ int64_t member_bits(Lowering& ctx, ir::ValueId tensor, size_t member, size_t mem
     const bool innermost = member + 1 == members;
     if (affine(ctx, tensor) && !innermost) return 0;
     return pitch(ctx, tensor, static_cast<int>(member), innermost).constant().value_or(0) *
-           (bit_addressed(ctx.fn.elem(tensor)) ? 1 : 8);
+           (is_bit_addressed(ctx.fn.elem(tensor)) ? 1 : 8);
 }
 
 /// Where a warp's part of a tile lies in memory, and in a stage: runs of bytes at the points of a grid over the members
@@ -164,7 +165,7 @@ void find_word_rings(Lowering& ctx) {
         ring->name = ctx.out.fresh("ring");
         const std::string stages = number(ring->stages), own = ring->name,
                           barriers = number(warps * ring->stages * ring->stage);
-        const auto put = [&](const std::string& text) { ctx.out.prologue += "    " + text + "\n"; };
+        const auto put = [&](const std::string& text) { ctx.prologue += "    " + text + "\n"; };
         put("unsigned char* const " + own + "_area = shared + " + number(at) + ";");
         put("const unsigned " + own + " = shared_address(" + own + "_area) + (t >> 5) * " +
             number(ring->stages * ring->stage) + ", " + own + "_full = shared_address(" + own + "_area) + " + barriers +
@@ -218,7 +219,7 @@ bool start_ring(Lowering& ctx, ir::InstId id) {
         sum = sum + u64((ctx.thread & 31) / below % ring.members[m].count * ring.members[m].stride) * pitches[m];
         below *= ring.members[m].count;
     }
-    const int to_bytes = bit_addressed(ctx.fn.elem(part.tensor)) ? 3 : 0;
+    const int to_bytes = is_bit_addressed(ctx.fn.elem(part.tensor)) ? 3 : 0;
     const std::string lo = name(ctx, ring.load.lo), hi = name(ctx, ring.load.hi);
     ctx.out.line("unsigned long long " + ring.name + "_walk = " + (sum >> to_bytes).text() + ";");
     ctx.out.line("const unsigned long long " + ring.name +
@@ -245,7 +246,7 @@ void take_words(Lowering& ctx, ir::InstId id) {
     const auto found = inst.op == Op::load ? ctx.packed.rings.find(ctx.fn.result(inst).v) : ctx.packed.rings.end();
     if (found == ctx.packed.rings.end() || !(found->second->load.next == id)) return;
     const WordRing& ring = *found->second;
-    ctx.out.mark(inst.span);
+    ctx.out.mark(ctx.sources, inst.span);
     const ir::ValueId v = ctx.fn.result(ctx.fn.inst(id)), carried = ring.load.carried;
     ctx.values.names[v.v] = ring.name + "_stages";
     const PackedView& view = ctx.packed.words.at(v.v).view;

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "lang/decode_bytes.h"
+#include "lang/gpu/wide_access.h"
 #include "lang/type.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/access/part.h"
@@ -229,7 +230,7 @@ std::string words_name(Lowering& ctx, ir::ValueId v) {
 std::string field(Lowering& ctx, ir::ValueId v, Ex r) {
     const Format& f = ctx.fn.elem(v);
     const PackedView& view = ctx.packed.words.at(v.v).view;
-    const std::string function = ctx.out.support("field", "field", kField);
+    const std::string function = support(ctx, "field", "field", kField);
     return ctx.formats.from_bits(
         f, function + "<" + number(f.bits) + ">(" + words_name(ctx, v) + ", " + rename(ctx, view.bit, r).text() + ")");
 }
@@ -282,7 +283,7 @@ bool load_words(Lowering& ctx, ir::InstId id) {
             if (m + 1 == members.size() && k == LayoutPieces::thread) term = whole_periods(view, term, shift);
             sum = sum + u64(term) * pitches[m];
         }
-    const int to_bytes = bit_addressed(ctx.fn.elem(part.tensor))
+    const int to_bytes = is_bit_addressed(ctx.fn.elem(part.tensor))
                              ? 3
                              : 0;  // by which bits are shifted down; trips move a load by whole words
     const Ex grows = piece_growth(ctx, id, members, pitches);
@@ -309,8 +310,7 @@ bool load_words(Lowering& ctx, ir::InstId id) {
     } else {
         ctx.out.open("if (" + part.whole.text() + ")");
         load_all_words(ctx, part, view, array, offset, false);
-        ctx.out.close("} else {");
-        ++ctx.out.depth;
+        ctx.out.otherwise();
         load_all_words(ctx, part, view, array, offset, true);
         ctx.out.close();
     }
@@ -535,7 +535,7 @@ void fill_pair_table(Lowering& ctx) {
     std::string list;
     for (uint64_t code = 0; code < 16; ++code)
         list += (code ? ", " : "") + std::to_string(convert(to, from, extend_code(from, code)));
-    const std::string values = ctx.out.support("values of pairs " + list, "values",
+    const std::string values = support(ctx, "values of pairs " + list, "values",
                                                "__device__ const unsigned short $[16] = {" + list + "};\n");
     ctx.formats.need("shared");
     const std::string table = "shared + " + number(ctx.packed.pairs_at);
@@ -596,7 +596,7 @@ std::string decode_function(Lowering& ctx, const DecodePlan& plan) {
     for (int w = 0; w < plan.words; ++w) input("w" + number(w));
     for (size_t n = 0; n < plan.numbers.size(); ++n) input("n" + number(static_cast<int64_t>(n)));
     if (plan.looks_up()) input("table");
-    return ctx.out.support("decode " + body, "decode",
+    return support(ctx, "decode " + body, "decode",
                            "// Packed codes to pairs: " + plan.text() + ".\n__device__ __forceinline__ void $(" +
                                parameters + ") {\n    asm(\n" + body + "        \"}\"\n        : " + outputs +
                                "\n        : " + inputs + ");\n}\n");

@@ -123,7 +123,7 @@ void stage_slab(Lowering& ctx, ir::ValueId v, const std::string& pointer, size_t
 /// Function of one dp4a: sum + the products of four pairs of bytes.
 std::string dp4a_function(Lowering& ctx, const MmaRow& row) {
     const std::string a = row.a == Fmt::i8 ? "s32" : "u32", b = row.b == Fmt::i8 ? "s32" : "u32";
-    return ctx.out.support("dp4a " + a + " " + b, "dp4a",
+    return support(ctx, "dp4a " + a + " " + b, "dp4a",
                            "__device__ __forceinline__ int $(unsigned a, unsigned b, int sum) {\n    asm(\"dp4a." + a +
                                "." + b +
                                " %0, %1, %2, %0;\" : \"+r\"(sum) : \"r\"(a), \"r\"(b));\n    return sum;\n}\n");
@@ -154,10 +154,9 @@ void thread_product(Lowering& ctx, ir::InstId id) {
         ctx.out.line("#pragma unroll 1");
         ctx.out.open("for (int " + first + " = 0; " + first + " < " + std::to_string(k) + "; " + first +
                      " += " + slab_text + ")");
-        ctx.out.line("if (" + first + " > 0)");
-        ++ctx.out.depth;
+        ctx.out.open("if (" + first + " > 0)");
         sync(ctx);
-        --ctx.out.depth;
+        ctx.out.close();
         ctx.out.line("const int " + count + " = " + std::to_string(k) + " - " + first + " < " + slab_text + " ? " +
                      std::to_string(k) + " - " + first + " : " + slab_text + ";");
     } else {

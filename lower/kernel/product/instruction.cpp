@@ -126,7 +126,7 @@ AsmFunction asm_function(Lowering& ctx, const Instruction& i, std::string_view p
         key += " " + r.type;
     }
     note_instruction(ctx, i.name);
-    out.name = ctx.out.support(key, "ptx",
+    out.name = support(ctx, key, "ptx",
                                "// " + i.name + "\n__device__ __forceinline__ void $(" + parameters + ") {\n    asm" +
                                    (i.on_tiles() ? " volatile" : "") + "(\"" + body + "\"\n        : " + lists[0] +
                                    " : " + lists[1] + ");\n}\n");

@@ -163,7 +163,7 @@ std::string packed(Lowering& ctx, const std::string& array, const Format& f, Ex 
     const std::string x = array + "[" + first.text() + "]";
     if (f.bits == 32) return text::is_native_float(f) ? ctx.formats.to_bits(f, x) : x;
     if (f.container_bytes() == 2) {  // in exchanges also of fewer bits
-        const std::string pack = ctx.out.support("pack 16", "pack",
+        const std::string pack = support(ctx, "pack 16", "pack",
                                                  "__device__ __forceinline__ unsigned $(unsigned short low, unsigned "
                                                  "short high) { return low | (unsigned)high << 16; }\n");
         return pack + "(" + x + ", " + array + "[" + (first + 1).text() + "])";
@@ -178,7 +178,7 @@ std::string fragment_word(Lowering& ctx, ir::ValueId v, Ex first) {
 }
 
 std::string word_of(Lowering& ctx, const std::array<std::string, 4>& bytes) {
-    const std::string pack = ctx.out.support(
+    const std::string pack = support(ctx, 
         "pack 8", "pack",
         "__device__ __forceinline__ unsigned $(unsigned char a, unsigned char b, unsigned char c, unsigned char d) {\n"
         "    return a | (unsigned)b << 8 | (unsigned)c << 16 | (unsigned)d << 24;\n}\n");
@@ -228,7 +228,7 @@ std::string mma_function(Lowering& ctx, const MmaRow& row, const std::string& ty
                     " >> 16);\n";
         }
     const std::string name = own ? own->name : row.name;
-    return ctx.out.support(name + " " + type + (own ? own->text : ""), "mma",
+    return support(ctx, name + " " + type + (own ? own->text : ""), "mma",
                            "// " + name + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) +
                                " elements of k, of which `left` are needed.\n" + "__device__ __forceinline__ void $(" +
                                type + "* d, const " + operand + "* a, const " + operand +

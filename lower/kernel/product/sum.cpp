@@ -35,7 +35,7 @@ bool kept_sum(const Lowering& ctx, const ir::Inst& loop, size_t carried) {
 void enter_sum(Lowering& ctx, ir::ValueId initial, ir::ValueId carried, ir::ValueId result) {
     const std::string sum = ctx.out.fresh("sum") + "_";
     const int count = registers(ctx, result);
-    ctx.out.prologue += "    asm volatile(\".reg .b32 " + sum + "<" + std::to_string(count) + ">;\");\n";
+    ctx.prologue += "    asm volatile(\".reg .b32 " + sum + "<" + std::to_string(count) + ">;\");\n";
     const ir::Inst* def = ctx.fn.def(initial);
     const bool zero = def && def->op == ir::Op::constant && ctx.fn.attrs(*def)[0] == 0;
     std::string moves, operands;

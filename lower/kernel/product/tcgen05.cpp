@@ -165,7 +165,7 @@ void tcgen05_product(Lowering& ctx, ir::InstId id) {
     for (const Operand* o : {&a, &b})
         TEGULA_CHECK(o->layout->swizzle != 0 && o->layout->shape.rank == 2, "tcgen05 reads swizzled tiles only");
     const std::string text = statements(row, a, b, sum.shape, k, starts_from_zero(ctx.fn, ctx.values.uses, id));
-    const std::string function = ctx.out.support(
+    const std::string function = support(ctx, 
         text, "tcgen05_m" + number(sum.shape[0]) + "n" + number(sum.shape[1]) + "k" + number(k) + "_",
         "// " + std::string(row.name) + ", " + number(k / row.k) +
             " steps of k\n__device__ __forceinline__ void $(unsigned sum, unsigned long long a, unsigned long long b) "
@@ -231,7 +231,7 @@ std::string tensor_move(Lowering& ctx, const std::string& type, int run, bool lo
                                         "\n                 : \"r\"(at)\n                 : \"memory\");\n}\n"
                                   : head + "tcgen05.st" + shape + "[%0], {" + holes + "};\" ::\"r\"(at), " + operands +
                                         "\n                 : \"memory\");\n}\n";
-    return ctx.out.support(text, load ? "load_tensor_x" : "store_tensor_x", text);
+    return support(ctx, text, load ? "load_tensor_x" : "store_tensor_x", text);
 }
 
 void from_tensor_memory(Lowering& ctx, ir::InstId id) {

@@ -148,7 +148,7 @@ void wgmma_run(Lowering& ctx, const WarpGroups& w, const std::string& to, const 
                              "unsigned long long b) {\n";
     const std::string stem =
         "wgmma_m" + number(64 * tiles) + "k" + number((p.last - p.first) * int64_t{w.row->k}) + "_";
-    const std::string function = ctx.out.support(
+    const std::string function = support(ctx, 
         text, stem,
         "// " + std::string(w.row->name) + ", " + number(p.last - p.first) + " steps of k\n" + head + text + "}\n");
     const auto plus = [](const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; };

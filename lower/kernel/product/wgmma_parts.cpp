@@ -79,7 +79,7 @@ void wgmma_parts(Lowering& ctx, WarpGroups& w, ir::InstId id, int64_t size, cons
         std::string& sum = names[form];
         if (!sum.empty()) return sum;
         sum = ctx.out.fresh("sum") + "_";
-        ctx.out.prologue += "    asm volatile(\".reg .b32 " + sum + "<" +
+        ctx.prologue += "    asm volatile(\".reg .b32 " + sum + "<" +
                             number(static_cast<int64_t>(parts[i].sums.size())) + ">;\");\n";
         return sum;
     };

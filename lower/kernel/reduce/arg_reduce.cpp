@@ -30,7 +30,7 @@ std::string order_key(Lowering& ctx, const Format& f, bool nan_first) {
                " b = " + (wide ? "double_bits" : "float_bits") + "(x); return x != x ? " +
                (nan_first ? "0" : "~(" + type + ")0") + " : b & " + top + " ? ~b : b | " + top + ";";
     }
-    return ctx.out.support(
+    return support(ctx, 
         "key " + f.name + (nan_first ? " first" : " last"), "key",
         "__device__ __forceinline__ " + type + " $(" + ctx.formats.type(f) + " v) { " + body + " }\n");
 }

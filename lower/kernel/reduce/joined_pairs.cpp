@@ -59,7 +59,7 @@ std::string pair_joining(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
         ctx.formats.need("pairs");
         ctx.formats.need("float_order");
         const std::string name = order.function + std::string(bf16 ? "_two_bf16" : "_two_f16");
-        return ctx.out.support(name, name,
+        return support(ctx, name, name,
                                replaced(replaced(replaced(ctx.formats.arch() >= 80 ? kJoin : kJoinDecoded,
                                                           "INSTRUCTION", order.instruction),
                                                  "FORMAT", bf16 ? "bf16" : "f16"),

@@ -1,12 +1,12 @@
 // A kernel as text, and what the launcher passes to it.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "lang/explanation.h"
-#include "lang/gpu/wide_access.h"
 #include "lang/ir.h"
-#include "lang/source.h"
+#include "lang/kernel/kernel.h"
 
 namespace tegula {
 
@@ -48,7 +48,10 @@ struct TensorMap {
 constexpr int kPlainMeeting = 1, kWatchedMeeting = 3;
 
 struct KernelText {
-    std::string source;  ///< CUDA C++; without the device text that `sections` name, until cuda::with_device_text
+    std::string source;     ///< CUDA C++, once it has been printed (jit/cuda/print.h)
+    kernel::Kernel form;    ///< the statements; none any more once they have been printed
+    std::shared_ptr<kernel::Pool> pool = std::make_shared<kernel::Pool>();  ///< of their expressions
+    std::string head;       ///< what stands in front of the statements, from functions of number formats to the prologue
     std::vector<std::string> sections;  ///< of device text, files below jit/cuda/device
     std::string entry;
     int arch = 0;  ///< 90 for sm_90a
@@ -71,10 +74,5 @@ struct KernelText {
     std::vector<std::string> instructions;  ///< of the program whose PTX is in the text
     std::vector<std::string> options;  ///< NVRTC flags beyond architecture ("--fmad=false")
 };
-
-/// Are elements of this format addressed by bit (any width but 8, 16, 32 and 64)? Pointers to them count bits, others bytes.
-inline bool bit_addressed(const Format& f) { return is_bit_addressed(f); }
-/// What the address of the first element is a multiple of: elements of no whole words are taken out of bytes.
-inline unsigned element_alignment(const Format& f) { return bit_addressed(f) ? 1 : f.bits / 8; }
 
 }  // namespace tegula
