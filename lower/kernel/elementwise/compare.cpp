@@ -2,6 +2,7 @@
 // once, next to the counts' range, and each element costs one 32-bit comparison.
 #include <algorithm>
 
+#include "lang/gpu/wide_access.h"
 #include "lower/kernel/control/control.h"
 #include "lower/kernel/elementwise/elementwise.h"
 #include "lower/kernel/product/product.h"

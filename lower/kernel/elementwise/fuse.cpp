@@ -72,15 +72,11 @@ bool parts(const Lowering& ctx, ir::InstId id) {
     switch (inst.op) {
         case Op::atomic:
             return !ctx.fn.gpu_inst(id).bulk;
-        case Op::ptr_atomic:
-        case Op::deposit:
-        case Op::histogram:
-        case Op::sort:
-            return true;
         case Op::store:
         case Op::ptr_store:
             return is_bit_addressed(ctx.fn.elem(ctx.fn.operands(inst)[inst.op == Op::store ? 0 : 1]));
         default: {
+            if (ir::has_trait(inst.op, ir::DIVERGES)) return true;
             if (inst.results.count == 0 || is_scalar(ctx, ctx.fn.result(inst))) return false;
             const bool quotient = inst.op == Op::div &&
                                   text::is_native_float(ctx.fn.elem(ctx.fn.result(inst)));  // one call where it is slow
