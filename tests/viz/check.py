@@ -17,10 +17,11 @@ import sys
 import tempfile
 import xml.etree.ElementTree as xml
 
-tegula, source = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2])
+tegula, source = str(pathlib.Path(sys.argv[1]).resolve()), pathlib.Path(sys.argv[2]).resolve()
 os.environ["TEGULA_TUNED"] = "off"
 here = source / "tests/viz"
-FILE = str(here / "kernels.tile")
+os.chdir(here)  # pictures show the file's name as it is given
+FILE = "kernels.tile"
 SCHEMA = json.loads((source / "share/tegula/schema/picture.json").read_text())
 failed = []
 
@@ -139,6 +140,7 @@ GOLDEN = 3  # of each kind
 
 
 def golden(path, made, update):
+    check(str(source) not in made, f"{path.name} would name the folder of this checkout")
     if update:
         path.write_text(made, encoding="utf-8")
     else:

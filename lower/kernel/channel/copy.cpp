@@ -171,6 +171,7 @@ void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& r, const std::string&
     ctx.out.line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " +
                  shared_address(ctx, l, in_tile(l, row, column)).atom() + "), " + name(ctx, tensor) + " + (some ? " +
                  offset(ctx, tensor, at).text() + " : 0), count * " + number(bytes) + ");");
+    ctx.out.close();
     ctx.out.otherwise();
     copy_elements(ctx, id, r, to);
     ctx.out.close();
