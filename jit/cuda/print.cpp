@@ -41,9 +41,7 @@ KernelText printed(KernelText kernel) {
     DeviceText device(kernel.arch);
     for (const std::string& section : kernel.sections) device.need(section);
     kernel.source = device.text() + kernel.head + print(kernel.form.body) + "}\n";
-    kernel.head.clear();
-    kernel.form = {};
-    kernel.pool.reset();
+    static_cast<Unprinted&>(kernel) = {.form = {}, .pool = nullptr, .head = {}, .sections = {}};
     return kernel;
 }
 
