@@ -2,6 +2,7 @@
 #include "jit/cuda/print.h"
 
 #include "jit/cuda/device_text.h"
+#include "jit/cuda/products.h"
 #include "lang/check.h"
 #include "lang/kernel/text.h"
 
@@ -9,6 +10,7 @@ namespace tegula::cuda {
 
 std::string spelled(const kernel::Call& call) {
     const std::string_view spelling = call.row->cuda;
+    TEGULA_CHECK(!spelling.empty(), std::string(call.row->name) + " is printed with its neighbours");
     const size_t count = call.operands.size();
     uint32_t by_number = 0;
     for (size_t i = 0; i + 1 < spelling.size(); ++i)
@@ -40,7 +42,8 @@ std::string print(const kernel::Body& body, int depth) { return kernel::text(bod
 KernelText printed(KernelText kernel) {
     DeviceText device(kernel.arch);
     for (const std::string& section : kernel.sections) device.need(section);
-    kernel.source = device.text() + kernel.head + print(kernel.form.body) + "}\n";
+    const std::string products = print_products(kernel.form);
+    kernel.source = device.text() + products + kernel.head + print(kernel.form.body) + "}\n";
     static_cast<Unprinted&>(kernel) = {.form = {}, .pool = nullptr, .head = {}, .sections = {}};
     return kernel;
 }

@@ -114,6 +114,10 @@ Ex Pool::call(Type type, std::string_view function, std::initializer_list<Ex> op
     return intern(Op::call, type, 0, function, std::span(operands.begin(), operands.size()), within(type, facts));
 }
 
+Ex Pool::call(Type type, std::string_view function, std::span<const Ex> operands) {
+    return intern(Op::call, type, 0, function, operands, facts_of(type));
+}
+
 Ex Pool::index(Type type, Ex array, Ex number) {
     const Ex operands[] = {array, number};
     return intern(Op::index, type, 0, {}, operands, facts_of(type));

@@ -115,6 +115,7 @@ public:
     /// An expression that was made as text. `is_operand`: it needs no parentheses beside an operator.
     Ex text(Type type, std::string_view text, bool is_operand);
     Ex call(Type type, std::string_view function, std::initializer_list<Ex> operands, const Facts& facts = {});
+    Ex call(Type type, std::string_view function, std::span<const Ex> operands);
     Ex index(Type type, Ex array, Ex number);
     Ex unary(Op op, Type type, Ex a);
     Ex binary(Op op, Ex a, Ex b);

@@ -41,6 +41,7 @@ struct State {
     std::array<Line, kQueues> lines;
     std::vector<RingState> rings;
     bool waited = false, met = false;  ///< copies of threads: this one's have come, all have
+    bool fenced = false;               ///< since registers of products were touched
     std::vector<std::pair<const Node*, bool>> known;
 
     Line& line(Queue q) { return lines[static_cast<size_t>(q)]; }
@@ -71,6 +72,8 @@ bool join(State& into, const State& from) {
         for (size_t g = 0; g < into.lines[q].groups.size(); ++g)
             grown |= join(into.lines[q].groups[g], from.lines[q].groups[g]);
     }
+    grown |= into.fenced && !from.fenced;
+    into.fenced = into.fenced && from.fenced;
     const size_t before = into.known.size();
     std::erase_if(into.known, [&](const auto& k) {
         return std::find(from.known.begin(), from.known.end(), k) == from.known.end();
@@ -110,6 +113,7 @@ public:
         for (size_t i = 0; i < p_.items.size(); ++i)
             if (const Call* call = p_.call(p_.items[i]))
                 copies_ = copies_ || (call->row->queue == Queue::copy && call->row->has(ISSUES));
+        find_product_registers();
     }
 
     void run() {
@@ -121,6 +125,24 @@ public:
     }
 
 private:
+    /// Items that touch registers of products, those that issue them left out.
+    void find_product_registers() {
+        std::unordered_set<int> registers;
+        const auto issues = [&](size_t i) {
+            const Call* call = p_.call(p_.items[i]);
+            return call && call->row->queue == Queue::wgmma && call->row->has(ISSUES);
+        };
+        for (size_t i = 0; i < p_.items.size(); ++i)
+            if (issues(i))
+                registers.insert(busy(static_cast<int>(i)).registers.begin(),
+                                 busy(static_cast<int>(i)).registers.end());
+        touches_product_.resize(p_.items.size());
+        for (size_t i = 0; i < p_.items.size() && !registers.empty(); ++i)
+            touches_product_[i] =
+                !issues(i) && std::any_of(p_.items[i].touches.begin(), p_.items[i].touches.end(),
+                                          [&](const Touch& t) { return registers.count(t.variable); });
+    }
+
     // ---- barriers, in the order of the text ----
 
     void barriers() {
@@ -412,6 +434,9 @@ private:
         for (int i = range.first; i < range.end; i = p_.items[static_cast<size_t>(i)].end) {
             const Item& item = p_.items[static_cast<size_t>(i)];
             if (!item.asynchronous) {
+                if (std::find(touches_product_.begin() + i, touches_product_.begin() + item.end, true) !=
+                    touches_product_.begin() + item.end)
+                    for (State& s : states) s.fenced = false;
                 watch(states);
                 for (int k = i; k < item.end && watches_; ++k) {
                     if (!is_watched(p_.items[static_cast<size_t>(k)])) continue;
@@ -460,6 +485,7 @@ private:
         if (const Call* call = p_.call(item); call && call->row->operands.takes(call->operands.size()))
             move(i, item, *call, s);
         change(s, item);
+        if (touches_product_[static_cast<size_t>(i)]) s.fenced = false;
     }
 
     States choice(int i, const Item& item, const States& states) {
@@ -560,6 +586,7 @@ private:
 
     void move(int i, const Item& item, const Call& call, State& s) {
         const Row& row = *call.row;
+        if (row.op == KernelOp::wgmma_fence) s.fenced = true;
         const bool followed = row.queue != Queue::none && !p_.text_queues[static_cast<size_t>(row.queue)];
         if (followed && row.queue != Queue::barrier) {
             Line& line = s.line(row.queue);
@@ -587,6 +614,8 @@ private:
     void issue(int i, const Row& row, Line& line, const State& s) {
         if (row.queue == Queue::cluster && !line.groups.empty()) p_.problem(i, "arrives twice");
         if (row.queue == Queue::columns && !line.groups.empty()) p_.problem(i, "takes tensor memory twice");
+        if (row.queue == Queue::wgmma && !s.fenced)
+            p_.problem(i, "no fence stands behind what its registers were used for");
         insert(line.open, {i});
         for (size_t r = 0; r < rings_.size() && row.queue == Queue::wgmma; ++r)
             if (const int n = s.rings[r].outstanding) insert(line.open, {i, false, static_cast<int>(r), n - 1});
@@ -727,7 +756,8 @@ private:
     std::unordered_map<int, Busy> busy_;
     std::unordered_map<int, std::vector<Access>> accesses_;
     std::vector<States> breaks_;
-    std::vector<uint32_t> watched_;  ///< by name: the last `watch` that noted it
+    std::vector<bool> touches_product_;  ///< by item
+    std::vector<uint32_t> watched_;      ///< by name: the last `watch` that noted it
     uint32_t watch_ = 0;
     bool watches_ = false;
     bool copies_ = false;

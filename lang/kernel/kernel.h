@@ -114,12 +114,18 @@ struct Ring {
     bool own = false;                      ///< of such a ring: each thread reads what it has written itself
 };
 
+/// Registers of 32 bits that PTX knows by name: STEM0, STEM1 ..
+struct NamedRegisters {
+    std::string stem;
+    int64_t count = 0;
+};
+
 struct Kernel {
     std::string name;
     int threads = 128;
     int arch = 90;
-    std::string thread = "t";        ///< the number of a thread
-    std::vector<std::string> named;  ///< stems of registers that PTX knows by name: NAME0, NAME1 ..
+    std::string thread = "t";  ///< the number of a thread
+    std::vector<NamedRegisters> named;
     std::vector<Ring> rings;
     std::set<std::string> sections;  ///< of device text that its operations need
     Body body;

@@ -22,8 +22,6 @@ enum class Operand : uint8_t {
     count,      ///< such a number: threads that meet
     result,     ///< a variable or registers, written
     sum,        ///< the same, read and written
-    named,      ///< registers that PTX knows by name (Kernel::named), read; not printed
-    named_sum,  ///< the same, read and written
     counter,    ///< a variable of a ring, read and written
     area_from,  ///< an address of shared or tensor memory that is read
     area_to,    ///< the same, written
@@ -32,6 +30,7 @@ enum class Operand : uint8_t {
     map,        ///< a tensor map
     function,   ///< the name of a device function
     type,       ///< a C type
+    form,       ///< an instruction's shape and formats, with its immediate operands: m64n8k16.f32.f16.f16(1, 1, 0)
 };
 
 enum Effect : uint16_t {
@@ -94,6 +93,6 @@ struct Row {
 
 std::span<const Row> all_rows();
 inline const Row& row(KernelOp op) { return all_rows()[static_cast<size_t>(op)]; }
-inline bool is_printed(Operand o) { return o != Operand::named && o != Operand::named_sum && o != Operand::newer; }
+inline bool is_printed(Operand o) { return o != Operand::newer; }
 
 }  // namespace tegula::kernel

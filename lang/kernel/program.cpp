@@ -53,8 +53,6 @@ const char* fault(Operand operand, Ex e, Queue queue) {
         case Operand::result:
         case Operand::sum:
             return is_place(e) ? nullptr : "is nothing that can be written";
-        case Operand::named:
-        case Operand::named_sum:
         case Operand::function:
             return e->op == Op::text && is_name(e->text) ? nullptr : "is no name";
         case Operand::counter:
@@ -67,6 +65,8 @@ const char* fault(Operand operand, Ex e, Queue queue) {
         case Operand::map:
         case Operand::type:
             return e->op == Op::text ? nullptr : "is no text";
+        case Operand::form:
+            return e->op == Op::call ? nullptr : "is no form of an instruction";
         case Operand::any:
             break;
     }
@@ -75,7 +75,7 @@ const char* fault(Operand operand, Ex e, Queue queue) {
 
 bool moves(const Row& row) {
     return row.queue != Queue::none || row.has(INITIALISES) || row.has(ARRIVES) || row.has(WAITS) || row.has(COUNTS) ||
-           row.has(MEETS) || row.has(SHOWS);
+           row.has(MEETS) || row.has(SHOWS) || row.op == KernelOp::wgmma_fence;
 }
 
 /// Walks the kernel with the names that are in scope.
@@ -87,7 +87,7 @@ public:
         enter();
         make(p_.kernel.thread).agreement = 1;
         make("threadIdx").agreement = 1;
-        for (const std::string& stem : p_.kernel.named) make(stem).named = true;
+        for (const NamedRegisters& r : p_.kernel.named) make(r.stem).named = true;
         p_.body = body(p_.kernel.body, nullptr);
         for (const auto& [item, name] : unknown_) {
             const auto typed = typed_.find(name);
@@ -290,8 +290,7 @@ private:
                 continue;
             }
             if (operand == Operand::function || operand == Operand::type) continue;
-            const bool writes = operand == Operand::result || operand == Operand::sum ||
-                                operand == Operand::named_sum || operand == Operand::counter;
+            const bool writes = operand == Operand::result || operand == Operand::sum || operand == Operand::counter;
             writes ? write(item, s.operands[i]) : read(item, s.operands[i]);
         }
     }
@@ -316,7 +315,8 @@ private:
 
 Program::Program(const Kernel& k) : kernel(k), text_queues(kQueues, false) {
     for (const Row& r : all_rows())
-        if (r.cuda.front() != '$') functions.emplace(r.cuda.substr(0, r.cuda.find_first_of("(<")), &r);
+        if (!r.cuda.empty() && r.cuda.front() != '$')
+            functions.emplace(r.cuda.substr(0, r.cuda.find_first_of("(<")), &r);
 }
 
 int Program::number(std::string_view name) {

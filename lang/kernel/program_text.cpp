@@ -153,7 +153,7 @@ private:
     }
 
     void in_literal(std::string_view text) {
-        const std::vector<std::string>& stems = program_.kernel.named;
+        const std::vector<NamedRegisters>& stems = program_.kernel.named;
         for (size_t i = 0; i < text.size() && !stems.empty();) {
             if (!in_name(text[i])) {
                 ++i;
@@ -163,8 +163,8 @@ private:
             while (end < text.size() && in_name(text[end])) ++end;
             std::string_view word = text.substr(i, end - i);
             while (!word.empty() && is_digit(word.back())) word.remove_suffix(1);
-            const auto stem = std::find(stems.begin(), stems.end(), word);
-            if (stem != stems.end()) out_.push_back({program_.number(*stem), false, true});
+            const auto stem = std::find_if(stems.begin(), stems.end(), [&](const auto& s) { return s.stem == word; });
+            if (stem != stems.end()) out_.push_back({program_.number(stem->stem), false, true});
             i = end;
         }
         if (notes_ && text.find("wgmma.") != std::string_view::npos)

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "jit/cuda/print.h"
+#include "jit/cuda/products.h"
 #include "lang/check.h"
 #include "lang/kernel/builder.h"
 #include "lang/kernel/text.h"
@@ -163,10 +164,6 @@ TEST_F(KernelPrint, Operations) {
     b.call(KernelOp::bulk_load, {to, address("tensor"), a, a, n(64), full});
     b.call(KernelOp::tma_store, {pool.name(Type::other, "tma_store"), name("t") & 31, map, to, n(0), n(64)});
     b.call(KernelOp::tma_store_read, {n(1)});
-    b.call(KernelOp::wgmma, {function, n(0), d, a, a + 2});
-    b.call(KernelOp::wgmma, {function, n(-1), d, a});
-    b.call(KernelOp::wgmma_named, {function, n(1), pool.name(Type::other, "sum_"), a});
-    b.call(KernelOp::wgmma_held, {function, n(1), pool.name(Type::other, "sum_"), pool.name(Type::other, "held_"), a});
     b.call(KernelOp::wgmma_wait, {n(1)});
     b.call(KernelOp::shuffle_xor, {d, d, n(16)});
     b.call(KernelOp::store_shared, {address("uint4"), address("p + 16"), address("make_uint4(0, 0, 0, 0)")});
@@ -191,10 +188,6 @@ TEST_F(KernelPrint, Operations) {
     bulk_load(to, tensor, a, a, 64, full);
     tma_store(t & 31, &map, to, 0, 64);
     tma_store_read<1>();
-    f0(d, a, a + 2);
-    f0(d, a);
-    f0(a);
-    f0(a);
     asm volatile("wgmma.wait_group.sync.aligned 1;" : : : "memory");
     d = __shfl_xor_sync(0xffffffffu, d, 16);
     *(uint4*)(p + 16) = make_uint4(0, 0, 0, 0);
@@ -205,7 +198,7 @@ TEST_F(KernelPrint, Operations) {
     ldmatrix_x2_trans(d[0], d[1], to);
 )");
     EXPECT_THROW(b.call(KernelOp::copy_wait, {}), InternalError);
-    EXPECT_THROW(b.call(KernelOp::wgmma, {function, n(0), d, a, a, a}), InternalError);
+    EXPECT_THROW(b.call(KernelOp::wgmma_issue, {function, n(4), d}), InternalError);
 }
 
 /// Every spelling takes operands that its row has, and every row that is called has a sentence or speaks for itself.
@@ -214,6 +207,11 @@ TEST_F(KernelPrint, Rows) {
         Call call{&row, {}};
         for (size_t i = 0; i < row.operands.size; ++i) call.operands.push_back(pool.name(Type::i32, "operand" + std::to_string(i)));
         ASSERT_TRUE(row.operands.takes(call.operands.size())) << row.name;
+        EXPECT_EQ(&row, &kernel::row(row.op));
+        if (row.cuda.empty()) {
+            EXPECT_THROW(cuda::spelled(call), InternalError) << row.name;
+            continue;
+        }
         const std::string text = cuda::spelled(call);
         EXPECT_EQ(text.find('$'), std::string::npos) << text;
         for (size_t i = 0; i < row.operands.size; ++i)
@@ -223,8 +221,114 @@ TEST_F(KernelPrint, Rows) {
         EXPECT_EQ(row.has(COMMITS) || row.has(AWAITS) || (row.has(ISSUES) && row.queue != Queue::barrier),
                   row.queue != Queue::none && row.queue != Queue::barrier)
             << row.name;
-        EXPECT_EQ(&row, &kernel::row(row.op));
     }
+}
+
+struct KernelProducts : KernelPrint {
+    Ex d = pool.name(Type::other, "d"), a = pool.name(Type::u64, "a"), b_ = pool.name(Type::u64, "b");
+    Ex form = pool.call(Type::other, "m64n8k16.f32.f16.f16", {n(1), n(1), n(0), n(1)});
+    std::string joined() {
+        const std::string functions = cuda::print_products(kernel);
+        return functions + printed();
+    }
+};
+
+/// From the fence to the wait it is one statement, which names every register once.
+TEST_F(KernelProducts, OneStatement) {
+    b.call(KernelOp::wgmma_fence);
+    b.call(KernelOp::wgmma_start, {form, n(4), d + 4, a + 6, b_});
+    b.call(KernelOp::wgmma_issue, {form, n(4), d + 4, a + 8, b_ + 32});
+    b.call(KernelOp::wgmma_issue, {form, n(2), d + 2, d + 12, a + 6, b_ + 32});
+    b.call(KernelOp::wgmma_commit);
+    b.call(KernelOp::wgmma_wait, {n(1)});
+    b.call(KernelOp::wgmma_wait, {n(0)});
+    EXPECT_EQ(joined(), R"(// m64n8k16.f32.f16.f16, 3 instructions
+__device__ __forceinline__ void wgmma_m64n8k16_0_steps(float* d, unsigned long long a, unsigned long long b) {
+    asm volatile(
+        "{\n.reg .pred no, yes;\n.reg .b64 a, b;\nsetp.ne.b32 no, 0, 0;\nsetp.ne.b32 yes, 1, 0;\n"
+        "wgmma.fence.sync.aligned;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+        "{%2, %3, %4, %5}, %8, %9, no, 1, 1, 0, 1;\n"
+        "add.s64 a, %8, 2; add.s64 b, %9, 32;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+        "{%2, %3, %4, %5}, a, b, yes, 1, 1, 0, 1;\n"
+        "add.s64 b, %9, 32;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+        "{%0, %1, %6, %7}, %8, b, yes, 1, 1, 0, 1;\n"
+        "wgmma.commit_group.sync.aligned;\nwgmma.wait_group.sync.aligned 1;\n}"
+        : "+f"(d[2]), "+f"(d[3]), "=f"(d[4]), "=f"(d[5]), "=f"(d[6]), "=f"(d[7]), "+f"(d[12]), "+f"(d[13])
+        : "l"(a), "l"(b)
+        : "memory");
+}
+    wgmma_m64n8k16_0_steps(d, a + 6, b);
+    asm volatile("wgmma.wait_group.sync.aligned 0;" : : : "memory");
+)");
+}
+
+/// Of registers that PTX knows by name none is an operand; equal statements are one function.
+TEST_F(KernelProducts, NamedRegisters) {
+    kernel.named = {{"sum_", 4}, {"held_", 8}};
+    const Ex sum = pool.name(Type::other, "sum_"), held = pool.name(Type::u32, "held_"), f = pool.name(Type::u32, "f");
+    b.call(KernelOp::named_set, {sum, n(0)});
+    b.call(KernelOp::named_set, {held, f});
+    b.open_if(name("x"));
+    for (int i = 0; i < 2; ++i) {
+        b.call(KernelOp::wgmma_fence);
+        b.call(KernelOp::wgmma_issue, {form, n(4), sum, held + 4, b_ + i});
+        b.call(KernelOp::wgmma_commit);
+    }
+    b.otherwise();
+    b.call(KernelOp::wgmma_fence);
+    b.call(KernelOp::wgmma_issue, {form, n(4), sum, f + 4, b_});
+    b.call(KernelOp::wgmma_commit);
+    b.close();
+    b.call(KernelOp::named_get, {d, sum});
+    EXPECT_EQ(joined(), R"(// m64n8k16.f32.f16.f16, 1 instructions
+__device__ __forceinline__ void wgmma_m64n8k16_0_steps(unsigned long long b) {
+    asm volatile(
+        "{\n.reg .pred no, yes;\n.reg .b64 a, b;\nsetp.ne.b32 no, 0, 0;\nsetp.ne.b32 yes, 1, 0;\n"
+        "wgmma.fence.sync.aligned;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+        "{sum_0, sum_1, sum_2, sum_3}, {held_4, held_5, held_6, held_7}, %0, yes, 1, 1, 0, 1;\n"
+        "wgmma.commit_group.sync.aligned;\n}"
+        : 
+        : "l"(b)
+        : "memory");
+}
+// m64n8k16.f32.f16.f16, 1 instructions
+__device__ __forceinline__ void wgmma_m64n8k16_1_steps(const unsigned* a, unsigned long long b) {
+    asm volatile(
+        "{\n.reg .pred no, yes;\n.reg .b64 a, b;\nsetp.ne.b32 no, 0, 0;\nsetp.ne.b32 yes, 1, 0;\n"
+        "wgmma.fence.sync.aligned;\n"
+        "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 "
+        "{sum_0, sum_1, sum_2, sum_3}, {%0, %1, %2, %3}, %4, yes, 1, 1, 0, 1;\n"
+        "wgmma.commit_group.sync.aligned;\n}"
+        : 
+        : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b)
+        : "memory");
+}
+    asm volatile(".reg .b32 sum_<4>;");
+    asm volatile(".reg .b32 held_<8>;");
+    asm volatile("mov.b32 sum_0, 0; mov.b32 sum_1, 0; mov.b32 sum_2, 0; mov.b32 sum_3, 0; ");
+    asm volatile("mov.b32 held_0, %0; mov.b32 held_1, %1; mov.b32 held_2, %2; mov.b32 held_3, %3; mov.b32 held_4, %4; mov.b32 held_5, %5; mov.b32 held_6, %6; mov.b32 held_7, %7; " :: "r"(f[0]), "r"(f[1]), "r"(f[2]), "r"(f[3]), "r"(f[4]), "r"(f[5]), "r"(f[6]), "r"(f[7]));
+    if (x) {
+        wgmma_m64n8k16_0_steps(b);
+        wgmma_m64n8k16_0_steps(b + 1);
+    } else {
+        wgmma_m64n8k16_1_steps(f + 4, b);
+    }
+    asm volatile("mov.b32 %0, sum_0; mov.b32 %1, sum_1; mov.b32 %2, sum_2; mov.b32 %3, sum_3; " : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3]));
+)");
+}
+
+/// Sums of one statement lie in one array; registers that nobody declares cannot be moved.
+TEST_F(KernelProducts, Refused) {
+    b.call(KernelOp::wgmma_issue, {form, n(4), d, a, b_});
+    b.call(KernelOp::wgmma_issue, {form, n(4), pool.name(Type::other, "e"), a, b_});
+    EXPECT_THROW(cuda::print_products(kernel), InternalError);
+    kernel.body.clear();
+    b.call(KernelOp::named_get, {d, pool.name(Type::other, "sum_")});
+    EXPECT_THROW(cuda::print_products(kernel), InternalError);
 }
 
 TEST_F(KernelPrint, Marks) {

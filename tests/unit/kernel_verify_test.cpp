@@ -32,6 +32,8 @@ struct Maker {
     Ex lane() { return t() & 31; }
     Ex at(const std::string& array, Ex index) { return pool.index(Type::other, other(array), index); }
     Ex shared(Ex offset) { return pool.call(Type::u32, "shared_address", {other("shared") + offset}); }
+    /// Of m64n8k16: sums of four registers.
+    Ex form() { return pool.call(Type::other, "m64n8k16.f32.f16.f16", {n(1), n(1), n(0), n(0)}); }
     Ex zero() { return pool.text(Type::other, "0.0f", true); }
     void barriers(const std::string& full, const std::string& empty, int stages, int arrivals) {
         b.open_if(eq(t(), 0));
@@ -106,7 +108,7 @@ Kernel overlapped(Pool& pool) {
     Builder& b = m.b;
     m.kernel.name = "overlapped";
     m.kernel.threads = 384;
-    m.kernel.named = {"held_"};
+    m.kernel.named = {{"held_", 4}};
     m.kernel.rings.push_back({"a", 4, "full", "empty", "", "put", "put_phase", "get", "get_phase", "release"});
     b.let("const unsigned", "full", m.shared(m.n(65536)));
     b.let("const unsigned", "empty", m.u32("full") + 32);
@@ -137,7 +139,11 @@ Kernel overlapped(Pool& pool) {
     b.call(K::advance, {m.u32("get"), m.n(4), m.u32("get_phase")});
     b.let("const unsigned long long", "operand",
           pool.call(Type::u64, "wgmma_descriptor", {pool.call(Type::u32, "shared_address", {m.other("tile")}) + m.i32("group") * 8192, m.n(16)}));
-    b.call(K::wgmma, {m.other("wgmma_m64k64_7"), m.n(1), m.other("sum"), m.u64("operand"), m.u64("operand") + 2});
+    b.call(K::wgmma_fence);
+    b.call(K::wgmma_issue, {m.form(), m.n(4), m.other("sum"), m.u64("operand"), m.u64("operand") + 2});
+    b.call(K::wgmma_issue, {m.form(), m.n(2), m.other("sum") + 4, m.other("sum") + 60, m.u64("operand"), m.u64("operand") + 4});
+    b.call(K::wgmma_commit);
+    b.call(K::wgmma_wait, {m.n(1)});
     b.open_if(gt(m.i32("trip"), 0), "a", 1);
     b.call(K::meet_warp);
     b.when(eq(m.lane(), 0));
@@ -258,7 +264,7 @@ Kernel mixed(Pool& pool) {
     Maker m(pool);
     Builder& b = m.b;
     m.kernel.name = "mixed";
-    m.kernel.named = {"sum_"};
+    m.kernel.named = {{"sum_", 8}};
     b.let("const unsigned", "ready", m.shared(m.n(512)));
     b.when(eq(m.t(), 0));
     b.call(K::mbarrier_init, {m.u32("ready"), m.n(1)});
@@ -275,7 +281,9 @@ Kernel mixed(Pool& pool) {
     m.trips("i", m.n(4));
     b.assign(m.at("fragment", m.i32("i")), m.at("word", m.n(0)));
     b.close();
-    b.call(K::wgmma_named, {m.other("wgmma_m64k16_2"), m.n(-1), m.other("sum_"), m.other("fragment"), m.u64("desc")});
+    b.call(K::wgmma_fence);
+    b.call(K::wgmma_start, {m.form(), m.n(4), m.other("sum_"), m.other("fragment"), m.u64("desc")});
+    b.call(K::wgmma_commit);
     b.line("prefetch(x);");
     b.call(K::wgmma_wait, {m.n(0)});
     b.line("asm volatile(\"mov.b32 %0, sum_0;\" : \"=r\"(word[1]));");
@@ -397,8 +405,8 @@ std::vector<Fault> faults() {
     return {
         // Names and operands.
         {copied_ahead, "const unsigned lane_at", 0, later, "lane_at is used before it is declared"},
-        {overlapped, "wgmma_wait", 0, after(line("f(tile);")), "tile is used outside of the block"},
-        {overlapped, "wgmma_wait", 0, after([](Maker& m) { m.b.let("const int", "y", m.u32("to") + 1); }), "to is used outside of the block"},
+        {overlapped, "wgmma_wait", 1, after(line("f(tile);")), "tile is used outside of the block"},
+        {overlapped, "wgmma_wait", 1, after([](Maker& m) { m.b.let("const int", "y", m.u32("to") + 1); }), "to is used outside of the block"},
         {copied_ahead, "float other_lane", 0, twice, "other_lane is declared twice"},
         {copied_ahead, "const unsigned lane_at", 0, twice, "lane_at is declared twice"},
         {copied_ahead, "ldmatrix_x2", 0, after(sets("lane_at", 0)), "lane_at is const"},
@@ -412,8 +420,9 @@ std::vector<Fault> faults() {
         {copied_ahead, "copy_async", 0, operand(2, [](Maker& m) { return m.u64("n"); }), "operand 2 is no 32-bit integer"},
         {copied_ahead, "shuffle_xor", 0, operand(2, [](Maker& m) { return lt(m.t(), 5); }), "operand 2 is no 32-bit integer"},
         {copied_ahead, "meet_cta", 0, [](Maker& m, Body& body, size_t at) { std::get<Call>(body[at].is).operands = {m.n(1), m.n(2)}; }, "2 operands are not those"},
-        {overlapped, "wgmma_wait", 0, operand(0, name("count")), "operand 0 is no constant"},
-        {overlapped, "wgmma wgmma", 0, operand(0, number(3)), "operand 0 is no name"},
+        {overlapped, "wgmma_wait", 1, operand(0, name("count")), "operand 0 is no constant"},
+        {overlapped, "tma_store tma_store", 0, operand(0, number(3)), "operand 0 is no name"},
+        {overlapped, "wgmma_issue", 0, operand(0, name("m64n8k16")), "operand 0 is no form of an instruction"},
         {overlapped, "advance put", 0, operand(0, [](Maker& m) { return m.u32("put") + 1; }), "operand 0 is no counter"},
         {in_tensor_memory, "tensor_product", 0, operand(2, [](Maker& m) { return m.zero(); }), "operand 2 is no integer"},
         {in_tensor_memory, "if (t < 32) tensor_take", 0, operand(0, name("n")), "operand 0 is no constant"},
@@ -443,7 +452,7 @@ std::vector<Fault> faults() {
         {copied_ahead, "copy_wait", 0, before(line("if (sum[1] == 0.0f) break;")), "gone different ways"},
         {mixed, "meet_warp", 0, instead(calls(K::meet_cta)), "only 64 threads come here"},
         {mixed, "out[e]", 0, after(calls(K::meet_cta)), "threads that have to meet have gone different ways"},
-        {mixed, "wgmma_named", 0, under([](Maker& m) { return lt(m.t(), 96); }), "needs 128 threads together"},
+        {mixed, "wgmma_start", 0, under([](Maker& m) { return lt(m.t(), 96); }), "needs 128 threads together"},
         {overlapped, "meet_group", 0, operand(0, number(128)), "256 threads come here"},
         {overlapped, "meet_group", 0, instead(calls(K::meet_cta)), "only 256 threads come here"},
         {overlapped, "more_registers", 0, operand(0, number(224)), "another number of registers"},
@@ -469,15 +478,27 @@ std::vector<Fault> faults() {
              m.b.call(K::copy_async, {m.shared(m.n(0)), m.other("from"), m.n(16)});
          }), "is never committed"},
         // Products.
-        {overlapped, "wgmma_wait", 0, erase, "sum belongs to a product that is on its way"},
-        {overlapped, "wgmma_wait", 0, operand(0, number(1)), "sum belongs to a product that is on its way"},
-        {overlapped, "wgmma_wait", 0, before(into("sum", 5)), "sum belongs to a product that is on its way"},
-        {overlapped, "wgmma_wait", 0, before(line("keep(sum);")), "sum belongs to a product that is on its way"},
-        {overlapped, "wgmma wgmma", 0, after([](Maker& m) { m.b.let("const float", "first", m.at("sum", m.n(0))); }), "sum belongs to a product"},
-        {overlapped, "wgmma wgmma", 0, operand(1, number(2)), "gives back a stage that a product still reads"},
-        {overlapped, "wgmma_wait", 0, later, "gives back a stage that a product still reads"},
+        {overlapped, "wgmma_wait", 1, erase, "sum belongs to a product that is on its way"},
+        {overlapped, "wgmma_wait", 1, operand(0, number(1)), "sum belongs to a product that is on its way"},
+        {overlapped, "wgmma_wait", 1, before(into("sum", 5)), "sum belongs to a product that is on its way"},
+        {overlapped, "wgmma_wait", 1, before(line("keep(sum);")), "sum belongs to a product that is on its way"},
+        {overlapped, "wgmma_wait", 0, after([](Maker& m) { m.b.let("const float", "first", m.at("sum", m.n(0))); }), "sum belongs to a product"},
+        {overlapped, "wgmma_wait", 0, operand(0, number(2)), "gives back a stage that a product still reads"},
+        {overlapped, "wgmma_wait", 0, erase, "gives back a stage that a product still reads"},
+        {overlapped, "wgmma_fence", 0, erase, "no fence stands behind what its registers were used for"},
+        {overlapped, "wgmma_fence", 0, after(into("sum", 3)), "no fence stands behind what its registers were used for"},
+        {overlapped, "wgmma_commit", 0, erase, "waits for work that has not been committed"},
+        {overlapped, "wgmma_wait", 1, later, "gives back a stage that a product still reads"},
         {mixed, "prefetch", 0, instead(into("fragment", 1)), "fragment belongs to a product that is on its way"},
         {mixed, "prefetch", 0, instead(line("asm volatile(\"mov.b32 sum_3, 0;\");")), "sum_ belongs to a product that is on its way"},
+        {mixed, "wgmma_fence", 0, erase, "no fence stands behind what its registers were used for"},
+        {mixed, "wgmma_fence", 0, after([](Maker& m) {
+             m.trips("i", m.n(4));
+             m.b.assign(m.at("fragment", m.i32("i")), m.zero());
+             m.b.close();
+         }), "no fence stands behind what its registers were used for"},
+        {mixed, "wgmma_wait", 0, before([](Maker& m) { m.b.call(K::named_get, {m.other("word"), m.other("sum_")}); }),
+         "sum_ belongs to a product that is on its way"},
         {mixed, "wgmma_wait", 0, later, "sum_ belongs to a product that is on its way"},
         // Bulk copies and their barriers.
         {overlapped, "tma_store_read", 0, erase, "area is read by work that is on its way"},
@@ -687,7 +708,7 @@ TEST(KernelVerify, LargeKernels) {
             m.b.close();
         }
         int skip = 0;
-        const auto [body, at] = find(kernel.body, "wgmma wgmma", skip);
+        const auto [body, at] = find(kernel.body, "wgmma_wait", skip);
         body->insert(body->begin() + static_cast<std::ptrdiff_t>(at) + 1, m.kernel.body.begin(), m.kernel.body.end());
         const auto start = std::chrono::steady_clock::now();
         EXPECT_EQ(told(verify(kernel)), "");

@@ -10,13 +10,13 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 /// Registers of PTX for a product's first factor, those of the loop's present copy.
 std::string held_factor(Lowering& ctx, const WarpGroups& w, ir::InstId product) {
     std::string& registers = ctx.late.factors[{product.v, ctx.late.second_copy}];
-    if (!registers.empty()) return registers;
-    registers = ctx.out.fresh("factor") + "_";
-    ctx.prologue += "    asm volatile(\".reg .b32 " + registers + "<" +
-                        std::to_string(w.tiles.size() * static_cast<size_t>(w.steps()) * 4) + ">;\");\n";
+    if (registers.empty())
+        registers = declare_named(ctx, "factor", static_cast<int64_t>(w.tiles.size()) * w.steps() * 4);
     return registers;
 }
 
@@ -30,7 +30,7 @@ std::vector<std::string> other_places(Lowering& ctx, const ir::Inst& loop, const
             ctx.values.sums.count(result.v))
             continue;
         out[r] = ctx.out.fresh("v");
-        ctx.out.line(array_type(ctx, result) + " " + out[r] + "[" + std::to_string(array_size(ctx, result)) + "];");
+        ctx.out.declare(array_type(ctx, result), out[r], array_size(ctx, result));
     }
     return out;
 }
@@ -43,14 +43,15 @@ void late_loop(Lowering& ctx, ir::InstId id, const LoopText& text) {
     const auto& args = ctx.fn.block(body).args;
     const std::vector<std::string> places = ctx.control.targets.at(body.v), others = other_places(ctx, loop, places);
     ctx.out.line(text.start + ";");
-    ctx.out.line("#pragma unroll " + std::to_string(unrolling(ctx.fn, loop).copies));
-    ctx.out.open("for (;;)");
+    kernel::For copies;
+    copies.unroll = static_cast<int>(unrolling(ctx.fn, loop).copies);
+    ctx.out.open_for(std::move(copies));
     for (const bool second : {false, true}) {
         ctx.late.second_copy = second;
         ctx.late.later_trip = second ? "" : name(ctx, args[0]) + " != " + name(ctx, ctx.fn.operands(loop)[0]);
-        ctx.out.line("__syncwarp();");
-        ctx.out.line("if (!(" + text.test + ")) break;");
-        ctx.out.open("");
+        ctx.out.call(KernelOp::meet_warp);
+        ctx.out.break_if(negation(ctx.pool.text(kernel::Type::pred, text.test, false)));
+        ctx.out.open_block();
         if (!text.counter.empty()) ctx.out.line(text.counter);
         for (size_t i = 0; i < places.size(); ++i) ctx.values.names[args[i + 1].v] = (second ? others : places)[i];
         set_targets(ctx, body, second ? places : others);
@@ -61,9 +62,8 @@ void late_loop(Lowering& ctx, ir::InstId id, const LoopText& text) {
     ctx.out.close();
     ctx.late.second_copy = false;
     // Behind it the products have ended, and the stages that the last of them read are given back.
-    ctx.out.line("asm volatile(\"wgmma.wait_group.sync.aligned " + std::to_string(ctx.fn.gpu_inst(id).wait) +
-                 ";\" : : : \"memory\");");
-    ctx.out.open("if (" + name(ctx, ctx.fn.operands(loop)[0]) + " < " + name(ctx, ctx.fn.operands(loop)[1]) + ")");
+    ctx.out.call(KernelOp::wgmma_wait, {ctx.pool.number(ctx.fn.gpu_inst(id).wait)});
+    ctx.out.open_if(lt(element_at(ctx, ctx.fn.operands(loop)[0], {}), element_at(ctx, ctx.fn.operands(loop)[1], {})));
     for (const ir::InstId release : ctx.fn.block(body).insts)
         if (ctx.fn.inst(release).op == ir::Op::channel_release && ctx.fn.gpu_inst(release).late)
             give_back(ctx, release);

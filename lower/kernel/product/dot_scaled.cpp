@@ -27,14 +27,15 @@ BlockScales stage_scales(Lowering& ctx, ir::InstId id) {
         if (place == ScalePlace::scratch) {
             staged = true;
             s.array = scratch_area(ctx, id, "float", plan.operand[o]);
-            stage_slab(ctx, in[o], s.array, k, "0", ctx.fn.type(in[o]).shape[k], 1,
+            stage_slab(ctx, {in[o], k, ctx.fn.type(in[o]).shape[k], 1, s.array}, ctx.pool.number(0),
                        [&](const std::string& x) { return factor(ctx, in[o], f32, false, x); });
             continue;
         }
-        s.array = ctx.out.fresh("scale");
-        ctx.out.line("float " + s.array + "[" + std::to_string(registers(ctx, in[o])) + "];");
+        const Ex own_scales = declare_array(ctx, kernel::Type::other, "scale", registers(ctx, in[o]));
+        s.array = own_scales.text();
         each_register(ctx, in[o], [&](Ex r) {
-            ctx.out.line(s.array + "[" + r + "] = " + factor(ctx, in[o], f32, false, at(ctx, in[o], r)) + ";");
+            ctx.out.assign(ctx.pool.index(kernel::Type::other, own_scales, r),
+                           spelled(ctx, factor(ctx, in[o], f32, false, at(ctx, in[o], r))));
         });
         const TileLayout &own = layout(ctx, in[o]), &sums = layout(ctx, ctx.fn.result(inst));
         TileLayout::Point first{};
@@ -52,8 +53,7 @@ bool takes_codes(const Lowering& ctx, Fmt instruction, ir::ValueId operand) {
            (ctx.fn.elem(operand).kind == FormatKind::fixed && instruction == Fmt::i8);
 }
 
-void add_scaled(Lowering& ctx, ir::InstId id, const BlockScales& s, Ex k, const std::string& sum,
-                const std::vector<int>& registers) {
+void add_scaled(Lowering& ctx, ir::InstId id, const BlockScales& s, Ex k, Ex sum, const std::vector<int>& registers) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::ValueId to = ctx.fn.result(inst);
     const Format &f32 = ctx.fn.types().format(id_of(Fmt::f32)), &f = ctx.fn.elem(to);
@@ -80,7 +80,7 @@ void add_scaled(Lowering& ctx, ir::InstId id, const BlockScales& s, Ex k, const 
     const std::string unit = places ? " * 0x1p-" + std::to_string(places) + "f" : "";
     each(ctx, static_cast<int>(registers.size()), [&](Ex i) {
         const Ex r = rename(ctx, registers, i);
-        const std::string partial = (codes ? "(float)" : "") + sum + "[" + i + "]" + unit;
+        const std::string partial = (codes ? "(float)" : "") + ctx.pool.index(sum.type(), sum, i).text() + unit;
         const std::string total = ctx.formats.fma(f32, partial, both(r), cast(f32, f, at(ctx, to, r)));
         assign_to(ctx, to, r, cast(f, f32, total));
     });
@@ -94,34 +94,33 @@ void scaled_fma_product(Lowering& ctx, ir::InstId id) {
     const int64_t k = ctx.fn.type(in[0]).shape[1], n = ctx.fn.type(to).shape[1];
     const ScratchPlan plan = scratch_plan(ctx.fn, id);
     accumulate_in(ctx, to, in[2], nullptr);
-    ctx.out.open("");
+    ctx.out.open_block();
     std::string factors[2];
     for (size_t i = 0; i < 2; ++i) {
         factors[i] = scratch_area(ctx, id, "float", plan.operand[i]);
         stage(ctx, in[i], factors[i], [&](const std::string& x) { return factor(ctx, in[i], f32, false, x); });
     }
     const BlockScales scales = stage_scales(ctx, id);
-    const std::string sum = ctx.out.fresh("sum"), first = ctx.out.fresh("first"), kk = ctx.out.fresh("k"),
-                      end = ctx.out.fresh("end");
-    ctx.out.line("float " + sum + "[" + std::to_string(registers(ctx, to)) + "];");
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (int " + first + " = 0, " + end + "; " + first + " < " + std::to_string(k) + "; " + first +
-                 " = " + end + ")");
-    const auto next = [&](int64_t block) {
-        return "(" + first + " / " + std::to_string(block) + " + 1) * " + std::to_string(block);
-    };
-    const std::string a_end = next(scales[0].block), b_end = next(scales[1].block);
-    ctx.out.line(end + " = " + a_end + " < " + b_end + " ? " + a_end + " : " + b_end + ";");
-    each_register(ctx, to, [&](Ex r) { ctx.out.line(sum + "[" + r + "] = 0.0f;"); });
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (int " + kk + " = " + first + "; " + kk + " < " + end + "; ++" + kk + ")");
+    const std::string first_name = ctx.out.fresh("first"), kk_name = ctx.out.fresh("k"),
+                      end_name = ctx.out.fresh("end");
+    const Ex sum = declare_array(ctx, kernel::Type::other, "sum", registers(ctx, to)), first = int32(ctx, first_name),
+             kk = int32(ctx, kk_name), end = int32(ctx, end_name);
+    const auto next = [&](int64_t block) { return (first / block + 1) * block; };
+    const Ex a_end = next(scales[0].block), b_end = next(scales[1].block);
+    ctx.out.declare("int", end_name);
+    ctx.out.open_for({"int", first_name, ctx.pool.number(0), lt(first, k), first_name + " = " + end_name, 1, {}});
+    ctx.out.assign(end, ctx.pool.select(lt(a_end, b_end), a_end, b_end));
+    each_register(ctx, to,
+                  [&](Ex r) { ctx.out.assign(ctx.pool.index(kernel::Type::other, sum, r), spelled(ctx, "0.0f")); });
+    ctx.out.open_for({"int", kk_name, first, lt(kk, end), "++" + kk_name, 1, {}});
     each_register(ctx, to, [&](Ex r) {
-        const std::string x = factors[0] + "[" + (clamped(ctx, to, 0, r) * k + int32(ctx, kk)).text() + "]";
-        const std::string y = factors[1] + "[" + (int32(ctx, kk) * n + clamped(ctx, to, 1, r)).text() + "]";
-        ctx.out.line(sum + "[" + r + "] = " + ctx.formats.fma(f32, x, y, sum + "[" + r + "]") + ";");
+        const Ex mine = ctx.pool.index(kernel::Type::other, sum, r);
+        const auto of = [&](size_t i, Ex number) { return factors[i] + "[" + number.text() + "]"; };
+        const std::string x = of(0, clamped(ctx, to, 0, r) * k + kk), y = of(1, kk * n + clamped(ctx, to, 1, r));
+        ctx.out.assign(mine, spelled(ctx, ctx.formats.fma(f32, x, y, mine.text())));
     });
     ctx.out.close();
-    add_scaled(ctx, id, scales, int32(ctx, first), sum, all_registers(ctx, to));
+    add_scaled(ctx, id, scales, first, sum, all_registers(ctx, to));
     ctx.out.close();
     ctx.out.close();
 }

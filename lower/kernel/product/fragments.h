@@ -1,4 +1,4 @@
-// How a product's tiles divide into the instructions of warps, and into batches (private to jit/cuda).
+// How a product's tiles divide into the instructions of warps, and into batches.
 #pragma once
 #include <vector>
 
@@ -9,6 +9,12 @@ namespace tegula::lower {
 
 /// Name of an operand or accumulator format in instructions.
 const char* ptx_type(Fmt f);
+
+/// How asm statements and C see a register of elements of the format.
+struct RegisterKind {
+    const char *constraint, *type;
+};
+RegisterKind register_kind(Fmt f);
 
 /// What one 16 x 8 tile of a product takes per step: elements of k, 32-bit (f64: 64-bit) registers along k, elements in
 /// one of them. Operand A has two registers (rows g and g + 8) for each of B's.

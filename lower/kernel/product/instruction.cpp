@@ -7,10 +7,13 @@
 #include "lower/kernel/elementwise/elementwise.h"
 #include "lower/kernel/formats/text.h"
 #include "lower/kernel/move/move.h"
+#include "lower/kernel/product/fragments.h"
 #include "lower/kernel/product/product.h"
 #include "lower/kernel/values.h"
 
 namespace tegula::lower {
+
+using kernel::KernelOp;
 
 /// How the asm statement sees a register.
 struct AsmRegister : PtxRegister {
@@ -127,10 +130,18 @@ AsmFunction asm_function(Lowering& ctx, const Instruction& i, std::string_view p
     }
     note_instruction(ctx, i.name);
     out.name = support(ctx, key, "ptx",
-                               "// " + i.name + "\n__device__ __forceinline__ void $(" + parameters + ") {\n    asm" +
-                                   (i.on_tiles() ? " volatile" : "") + "(\"" + body + "\"\n        : " + lists[0] +
-                                   " : " + lists[1] + ");\n}\n");
+                       "// " + i.name + "\n__device__ __forceinline__ void $(" + parameters + ") {\n    asm" +
+                           (i.on_tiles() ? " volatile" : "") + "(\"" + body + "\"\n        : " + lists[0] + " : " +
+                           lists[1] + ");\n}\n");
     return out;
+}
+
+/// Operations have one result; what gives several is text.
+void call_asm(Lowering& ctx, std::vector<Ex> operands, size_t results, bool by_warps) {
+    if (results == 1) return ctx.out.call(by_warps ? KernelOp::ptx_warp : KernelOp::ptx, std::move(operands));
+    std::string text;
+    for (size_t i = 1; i < operands.size(); ++i) text += (i > 1 ? ", " : "") + operands[i].text();
+    ctx.out.line(operands[0].text() + "(" + text + ");");
 }
 
 void note_instruction(Lowering& ctx, const std::string& name) {
@@ -156,16 +167,16 @@ void call_instruction(Lowering& ctx, ir::InstId id) {
         return n == 1 ? q : q * n + e;
     };
     const auto once = [&](Ex q) {
-        ctx.out.open("");
-        std::string arguments;
+        ctx.out.open_block();
+        std::vector<Ex> operands{ctx.pool.name(kernel::Type::other, function.name)};
         for (size_t u = 0; u < function.uses.size(); ++u) {
             const auto& [operand, part, reg] = function.uses[u];
             const std::string y = "y" + std::to_string(u);
-            if (u < function.results) ctx.out.line(reg.type + " " + y + ";");
             const auto source = [&, o = operand](int e) { return at(ctx, values[o], element(o, q, e)); };
-            arguments += (u ? ", " : "") + (u < function.results ? y : to_asm(ctx, reg, values[operand], source));
+            if (u < function.results) ctx.out.declare(reg.type, y);
+            operands.push_back(spelled(ctx, u < function.results ? y : to_asm(ctx, reg, values[operand], source)));
         }
-        ctx.out.line(function.name + "(" + arguments + ");");
+        call_asm(ctx, std::move(operands), function.results, i.on_tiles());
         for (size_t u = 0; u < function.results; ++u) {
             const AsmRegister& reg = function.uses[u].reg;
             for (int e = 0; e < reg.count; ++e)
@@ -194,25 +205,22 @@ std::string own_statement(Lowering& ctx, const ir::OwnRow& own, int k, const std
     note_instruction(ctx, i->name);
     const PtxText text = read_ptx(ptx, names, true);
     const bool packed = own.row.acc == Fmt::f16;
-    const auto constraint = [](Fmt f) { return f == Fmt::f64 ? "d" : f == Fmt::f32 ? "f" : "r"; };
     // %result.0 .., then the registers of a, b and c.
     std::vector<int> first(4);
     std::string lists[2], declared, taken;
     int number = 0;
     for (const size_t o : {3, 0, 1, 2}) {
         first[o] = number;
-        const std::string type = o == 3 ? constraint(formats[3]) == std::string("d")   ? "double"
-                                          : constraint(formats[3]) == std::string("f") ? "float"
-                                                                                       : "unsigned"
-                                        : "";
+        const RegisterKind kind = register_kind(formats[o]);
         for (size_t p = 0; p < registers_of[o].parts.size(); ++p, ++number) {
             const std::string at = std::to_string(p + static_cast<size_t>(o == 0 ? 2 * k : o == 1 ? k : 0));
             const std::string sum = packed ? "c" + at : "d[" + at + "]", made = "y" + at;
-            if (o == 3) declared += indent + type + " " + made + ";\n", taken += indent + sum + " = " + made + ";\n";
+            if (o == 3)
+                declared += indent + kind.type + " " + made + ";\n", taken += indent + sum + " = " + made + ";\n";
             const std::string value = o == 3 ? made : o == 2 ? sum : (o == 0 ? "a[" : "b[") + at + "]";
             std::string& list = lists[o != 3];
-            list += (list.empty() ? "\"" : ", \"") + std::string(o == 3 ? "=" : "") + constraint(formats[o]) + "\"(" +
-                    value + ")";
+            list +=
+                (list.empty() ? "\"" : ", \"") + std::string(o == 3 ? "=" : "") + kind.constraint + "\"(" + value + ")";
         }
     }
     const std::string body = asm_text(

@@ -16,6 +16,8 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 const char* ptx_type(Fmt f) {
     switch (f) {
         case Fmt::f16:
@@ -80,9 +82,7 @@ std::string mma_statement(const MmaRow& row, const Fragment& f, int half, int k)
     }
     const int nd = static_cast<int>(d.size()), na = rows * ks;
     const std::string acc = ptx_type(row.acc), ta = ptx_type(row.a), tb = ptx_type(row.b);
-    const std::string constraint = row.acc == Fmt::f32   ? "+f"
-                                   : row.acc == Fmt::f64 ? "+d"
-                                                         : "+r",
+    const std::string constraint = std::string("+") + register_kind(row.acc).constraint,
                       in = row.a == Fmt::f64 ? "d" : "r";
     return "asm volatile(\"mma.sync.aligned.m" + std::to_string(row.m) + "n8k" + std::to_string(row.k) + ".row.col." +
            acc + "." + ta + "." + tb + "." + acc + " {" + holes(0, nd) + "}, {" + holes(nd, na) + "}, {" +
@@ -91,6 +91,12 @@ std::string mma_statement(const MmaRow& row, const Fragment& f, int half, int k)
 }
 
 }  // namespace
+
+RegisterKind register_kind(Fmt f) {
+    if (f == Fmt::f64) return {"d", "double"};
+    if (f == Fmt::f32) return {"f", "float"};
+    return {"r", "unsigned"};
+}
 
 Fragment fragment_of(const MmaRow& row) {
     const auto least = [&]() -> Fragment {
@@ -164,8 +170,8 @@ std::string packed(Lowering& ctx, const std::string& array, const Format& f, Ex 
     if (f.bits == 32) return text::is_native_float(f) ? ctx.formats.to_bits(f, x) : x;
     if (f.container_bytes() == 2) {  // in exchanges also of fewer bits
         const std::string pack = support(ctx, "pack 16", "pack",
-                                                 "__device__ __forceinline__ unsigned $(unsigned short low, unsigned "
-                                                 "short high) { return low | (unsigned)high << 16; }\n");
+                                         "__device__ __forceinline__ unsigned $(unsigned short low, unsigned "
+                                         "short high) { return low | (unsigned)high << 16; }\n");
         return pack + "(" + x + ", " + array + "[" + (first + 1).text() + "])";
     }
     const auto element = [&](int i) { return array + "[" + (first + i).text() + "]"; };
@@ -178,8 +184,8 @@ std::string fragment_word(Lowering& ctx, ir::ValueId v, Ex first) {
 }
 
 std::string word_of(Lowering& ctx, const std::array<std::string, 4>& bytes) {
-    const std::string pack = support(ctx, 
-        "pack 8", "pack",
+    const std::string pack = support(
+        ctx, "pack 8", "pack",
         "__device__ __forceinline__ unsigned $(unsigned char a, unsigned char b, unsigned char c, unsigned char d) {\n"
         "    return a | (unsigned)b << 8 | (unsigned)c << 16 | (unsigned)d << 24;\n}\n");
     return pack + "(" + bytes[0] + ", " + bytes[1] + ", " + bytes[2] + ", " + bytes[3] + ")";
@@ -194,8 +200,10 @@ void accumulate_in(Lowering& ctx, ir::ValueId result, ir::ValueId acc, bool* fro
     }
     if (take_over(ctx, result, acc)) return;
     declare(ctx, result);
-    each_register(ctx, result,
-                  [&](Ex r) { ctx.out.line(name(ctx, result) + "[" + r + "] = " + at(ctx, acc, r) + ";"); });
+    const Ex to = ctx.pool.name(kernel::Type::other, name(ctx, result));
+    each_register(ctx, result, [&](Ex r) {
+        ctx.out.assign(ctx.pool.index(kernel::Type::other, to, r), spelled(ctx, at(ctx, acc, r)));
+    });
 }
 
 std::string mma_function(Lowering& ctx, const MmaRow& row, const std::string& type, const ir::OwnRow* own) {
@@ -229,10 +237,10 @@ std::string mma_function(Lowering& ctx, const MmaRow& row, const std::string& ty
         }
     const std::string name = own ? own->name : row.name;
     return support(ctx, name + " " + type + (own ? own->text : ""), "mma",
-                           "// " + name + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) +
-                               " elements of k, of which `left` are needed.\n" + "__device__ __forceinline__ void $(" +
-                               type + "* d, const " + operand + "* a, const " + operand +
-                               "* b, [[maybe_unused]] int left) {\n" + body + "}\n");
+                   "// " + name + ": d (rows g, g + 8) += a b over " + std::to_string(f.k) +
+                       " elements of k, of which `left` are needed.\n" + "__device__ __forceinline__ void $(" + type +
+                       "* d, const " + operand + "* a, const " + operand + "* b, [[maybe_unused]] int left) {\n" +
+                       body + "}\n");
 }
 
 namespace {
@@ -271,33 +279,35 @@ Ex index(Ex i, size_t count, Ex j) { return i * static_cast<int64_t>(count) + j;
 
 }  // namespace
 
-void mma_fragment(Lowering& ctx, ir::ValueId v, const std::string& to, int count, Ex start, int64_t k_extent,
-                  bool k_last) {
+void mma_fragment(Lowering& ctx, ir::ValueId v, const FragmentWords& words, int64_t k_extent, bool k_last) {
     const Format& f = ctx.fn.elem(v);
     const int per = f.bits >= 32 ? 1 : 32 / f.bits;
-    const std::string from = name(ctx, v);
+    const auto put = [&](int i, const std::string& word) {
+        ctx.out.assign(ctx.pool.index(kernel::Type::other, words.to, ctx.pool.number(i)), spelled(ctx, word));
+    };
     if (k_extent < 0) {
-        for (int i = 0; i < count; ++i) {
-            const Ex at_i = start + i * per;
-            ctx.out.line(to + "[" + std::to_string(i) +
-                         "] = " + (f.bits == 64 ? from + "[" + at_i.text() + "]" : fragment_word(ctx, v, at_i)) + ";");
+        const Ex from = ctx.pool.name(kernel::Type::other, name(ctx, v));
+        for (int i = 0; i < words.count; ++i) {
+            const Ex first = words.start + i * per;
+            put(i,
+                f.bits == 64 ? ctx.pool.index(kernel::Type::other, from, first).text() : fragment_word(ctx, v, first));
         }
         return;
     }
     // Elements beyond K are zero, whatever the padding holds.
-    const std::string type = type_of(ctx, v), kept = ctx.out.fresh("kept");
-    const int n = count * per, d = ctx.fn.type(v).shape.rank - (k_last ? 1 : 2);
-    ctx.out.line(type + " " + kept + "[" + std::to_string(n) + "];");
+    const int n = words.count * per, d = ctx.fn.type(v).shape.rank - (k_last ? 1 : 2);
+    const Ex padded = ctx.pool.name(kernel::Type::other, ctx.out.fresh("kept"));
+    ctx.out.declare(type_of(ctx, v), padded.text(), n);
     each(ctx, n, [&](Ex r) {
-        const Ex reg = start + r;
-        ctx.out.line(kept + "[" + r + "] = " +
-                     chosen(lt(coordinate(ctx, layout(ctx, v), d, reg), k_extent), at(ctx, v, reg), zero(ctx, v)) +
-                     ";");
+        const Ex reg = words.start + r;
+        ctx.out.assign(
+            ctx.pool.index(kernel::Type::other, padded, r),
+            spelled(ctx, chosen(lt(coordinate(ctx, layout(ctx, v), d, reg), k_extent), at(ctx, v, reg), zero(ctx, v))));
     });
-    for (int i = 0; i < count; ++i) {
-        const Ex at_i = ctx.pool.number(i * per);
-        ctx.out.line(to + "[" + std::to_string(i) +
-                     "] = " + (f.bits == 64 ? kept + "[" + at_i.text() + "]" : packed(ctx, kept, f, at_i)) + ";");
+    for (int i = 0; i < words.count; ++i) {
+        const Ex first = ctx.pool.number(i * per);
+        put(i, f.bits == 64 ? ctx.pool.index(kernel::Type::other, padded, first).text()
+                            : packed(ctx, padded.text(), f, first));
     }
 }
 
@@ -305,7 +315,7 @@ struct FragmentSource {
     ir::ValueId tile;                      ///< in registers, or in shared memory
     const SharedLayout* shared = nullptr;  ///< null: registers
     bool is_a = false;
-    std::string lane;  ///< the variable of ldmatrix_lane
+    Ex lane = {};  ///< the variable of ldmatrix_lane
     bool k_contiguous() const { return shared->contiguous == (is_a ? 1 : 0); }
 };
 
@@ -319,7 +329,7 @@ FragmentSource fragment_source(Lowering& ctx, ir::ValueId operand, bool is_a) {
 
 /// Where this lane's 16 bytes of four 8 x 8 matrices lie in a fragment at the tile's origin, beginning with the warp's
 /// rows or columns `across`.
-std::string ldmatrix_lane(Lowering& ctx, const FragmentSource& from, Ex across) {
+Ex ldmatrix_lane(Lowering& ctx, const FragmentSource& from, Ex across) {
     const int chunk = 16 / from.shared->elem_bytes;
     // A's matrices: two along the rows, then two along k; B's: two along k, then two along the columns. Transposed ones
     // have rows along k.
@@ -328,114 +338,164 @@ std::string ldmatrix_lane(Lowering& ctx, const FragmentSource& from, Ex across) 
              high = (ctx.thread >> (rows_first ? 4 : 3) & 1) * chunk;
     const Ex x = across + (from.is_a == rows_first ? low : high), k = from.is_a == rows_first ? high : low;
     const std::vector<Ex> c = from.is_a ? std::vector<Ex>{x, k} : std::vector<Ex>{k, x};
-    return "shared_address(" + name(ctx, from.tile) + " + " + shared_address(ctx, *from.shared, c) + ")";
+    const Ex tile = ctx.pool.name(kernel::Type::other, name(ctx, from.tile));
+    return ctx.pool.call(kernel::Type::u32, "shared_address", {tile + shared_address(ctx, *from.shared, c)});
 }
 
 /// The lane's address in the fragment at (across, k), which are multiples of 16 rows or columns and of 32 bytes of k.
 /// Their address bits are not those of the lane, and of them only those within a swizzled row are exchanged: one XOR
 /// for a few constants, and an offset of the instruction.
-Ex ldmatrix_address(Lowering& ctx, const FragmentSource& from, Ex across, Ex k) {
+Ex ldmatrix_address(const FragmentSource& from, Ex across, Ex k) {
     const SharedLayout& l = *from.shared;
-    const Ex lane = ctx.pool.name(kernel::Type::u32, from.lane),
-             byte = (from.k_contiguous() ? k : across) * l.elem_bytes;
+    const Ex byte = (from.k_contiguous() ? k : across) * l.elem_bytes;
     const Ex rows = (from.k_contiguous() ? across : k) * l.row_bytes();
-    if (!l.swizzle) return lane + byte + rows;
-    return (lane ^ byte % l.row_bytes()) + byte / l.row_bytes() * l.panel_bytes() + rows;
+    if (!l.swizzle) return from.lane + byte + rows;
+    return (from.lane ^ byte % l.row_bytes()) + byte / l.row_bytes() * l.panel_bytes() + rows;
 }
 
-void mma_product(Lowering& ctx, ir::InstId id) {
-    const ir::Inst& inst = ctx.fn.inst(id);
-    const MmaRow& row = product_row(ctx.fn, id);
-    const ir::ValueId a = ctx.fn.operands(inst)[0], b = ctx.fn.operands(inst)[1], acc = ctx.fn.operands(inst)[2],
-                      result = ctx.fn.result(inst);
-    const Fragment f = fragment_of(row);
-    const WarpSplit split = warp_split(layout(ctx, result), ctx.fn.gpu->warps);
-    const int64_t k = ctx.fn.type(a).shape[ctx.fn.type(a).shape.rank - 1u];
-    const bool scaled = inst.op == ir::Op::dot_scaled;
-    TEGULA_CHECK(takes_codes(ctx, row.a, a) && takes_codes(ctx, row.b, b),
-                 "an operand in another format than its instruction's");
-    TEGULA_CHECK(layout(ctx, a) == mma_operand_a(ctx.fn.type(a).shape, ctx.fn.elem(a).bits, split.m, split.n),
-                 "operand A in another layout than its instruction's");
-    TEGULA_CHECK(layout(ctx, b) == mma_operand_b(ctx.fn.type(b).shape, ctx.fn.elem(b).bits, split.m, split.n),
-                 "operand B in another layout than its instruction's");
-    accumulate_in(ctx, result, acc, nullptr);
-    converge(ctx);
+namespace {
 
-    const Loops l = plan_loops(layout(ctx, a), layout(ctx, b), layout(ctx, result), split, k, f.k);
-    const std::string sums = scaled ? row.acc == Fmt::i32 ? "int" : "float" : type_of(ctx, result);
-    const int number = ctx.fn.gpu_inst(id).row;
-    const std::string function =
-                          mma_function(ctx, row, sums, ctx.fn.is_own_row(number) ? &ctx.fn.own_row(number) : nullptr),
-                      operand = row.a == Fmt::f64 ? "double " : "unsigned ";
-    const int64_t guard = k % f.k ? k : -1;
-    FragmentSource from_a = fragment_source(ctx, a, true), from_b = fragment_source(ctx, b, false);
-    // Columns of B next to one another, two tiles of which one instruction loads.
-    const int64_t run = from_b.shared ? (int64_t{1} << layout(ctx, result).bits[1]) / split.n : 0;
-    const bool pairs = run % 16 == 0;
-    const auto load = [&](const FragmentSource& from, const std::string& to, const char* count, Ex across, Ex s) {
-        ctx.out.line("ldmatrix_" + std::string(count) + (from.k_contiguous() ? "(" : "_trans(") + to + ", " +
-                     ldmatrix_address(ctx, from, across, s * f.k).text() + ");");
-    };
-    const auto columns_of_b = [&](const std::string& fb, Ex z, Ex s) {
-        if (!from_b.shared)
-            return each(ctx, static_cast<int>(l.columns), [&](Ex n) {
-                mma_fragment(ctx, b, fb + "[" + n + "]", f.k_registers,
-                             rename(ctx, l.b, index(index(z, l.columns, n), l.steps, s)), guard, false);
+/// One mma product while it is lowered.
+class MmaProduct {
+public:
+    MmaProduct(Lowering& ctx, ir::InstId id)
+        : ctx_(ctx),
+          id_(id),
+          row_(product_row(ctx.fn, id)),
+          a_(ctx.fn.operands(ctx.fn.inst(id))[0]),
+          b_(ctx.fn.operands(ctx.fn.inst(id))[1]),
+          result_(ctx.fn.result(ctx.fn.inst(id))),
+          f_(fragment_of(row_)),
+          split_(warp_split(layout(ctx, result_), ctx.fn.gpu->warps)),
+          k_(ctx.fn.type(a_).shape[ctx.fn.type(a_).shape.rank - 1u]),
+          from_a_(fragment_source(ctx, a_, true)),
+          from_b_(fragment_source(ctx, b_, false)) {
+        TEGULA_CHECK(takes_codes(ctx, row_.a, a_) && takes_codes(ctx, row_.b, b_),
+                     "an operand in another format than its instruction's");
+        TEGULA_CHECK(layout(ctx, a_) == mma_operand_a(ctx.fn.type(a_).shape, ctx.fn.elem(a_).bits, split_.m, split_.n),
+                     "operand A in another layout than its instruction's");
+        TEGULA_CHECK(layout(ctx, b_) == mma_operand_b(ctx.fn.type(b_).shape, ctx.fn.elem(b_).bits, split_.m, split_.n),
+                     "operand B in another layout than its instruction's");
+        loops_ = plan_loops(layout(ctx, a_), layout(ctx, b_), layout(ctx, result_), split_, k_, f_.k);
+        if (from_b_.shared) run_ = (int64_t{1} << layout(ctx, result_).bits[1]) / split_.n;
+    }
+
+    void lower() {
+        const ir::Inst& inst = ctx_.fn.inst(id_);
+        const bool scaled = inst.op == ir::Op::dot_scaled;
+        const std::string sums = scaled ? row_.acc == Fmt::i32 ? "int" : "float" : type_of(ctx_, result_);
+        const int number = ctx_.fn.gpu_inst(id_).row;
+        function_ = ctx_.pool.name(
+            kernel::Type::other,
+            mma_function(ctx_, row_, sums, ctx_.fn.is_own_row(number) ? &ctx_.fn.own_row(number) : nullptr));
+        ctx_.out.open_block();  // the fragments' names end here
+        find_lane(from_a_, (ctx_.thread >> 5 & (split_.m - 1)) * 16);
+        find_lane(from_b_, ctx_.thread / (32 * split_.m) * run_);
+        if (scaled)
+            stretches(scale_stretch(ctx_.fn, inst), sums);
+        else
+            each(ctx_, static_cast<int>(loops_.batch), [&](Ex z) {
+                each(ctx_, static_cast<int>(loops_.steps),
+                     [&](Ex s) { multiply(sum_named(name(ctx_, result_)), z, s); });
             });
-        const std::vector<int64_t> tiles = column_tiles(layout(ctx, result), split.n);
+        ctx_.out.close();
+    }
+
+private:
+    Ex sum_named(const std::string& array) const { return ctx_.pool.name(kernel::Type::other, array); }
+    Ex element(Ex array, Ex number) const { return ctx_.pool.index(kernel::Type::other, array, number); }
+    Ex element(Ex array, int number) const { return element(array, ctx_.pool.number(number)); }
+    const char* word() const { return row_.a == Fmt::f64 ? "double" : "unsigned"; }
+    int64_t guard() const { return k_ % f_.k ? k_ : -1; }
+
+    void find_lane(FragmentSource& from, Ex warp) {
+        if (!from.shared) return;
+        from.lane = ctx_.pool.name(kernel::Type::u32, ctx_.out.fresh("lane"));
+        ctx_.out.let("const unsigned", from.lane.text(), ldmatrix_lane(ctx_, from, warp));
+    }
+    /// Matrices of 8 x 8 from shared memory, two for each fragment of B, four for one of A.
+    void load(const FragmentSource& from, std::vector<Ex> to, Ex across, Ex s) const {
+        const bool x4 = to.size() == 4, plain = from.k_contiguous();
+        to.push_back(ldmatrix_address(from, across, s * f_.k));
+        ctx_.out.call(x4      ? plain ? KernelOp::ldmatrix_x4 : KernelOp::ldmatrix_x4_trans
+                      : plain ? KernelOp::ldmatrix_x2
+                              : KernelOp::ldmatrix_x2_trans,
+                      std::move(to));
+    }
+    void columns_of_b(Ex fb, Ex z, Ex s) const {
+        if (!from_b_.shared)
+            return each(ctx_, static_cast<int>(loops_.columns), [&](Ex n) {
+                const Ex start = rename(ctx_, loops_.b, index(index(z, loops_.columns, n), loops_.steps, s));
+                mma_fragment(ctx_, b_, {element(fb, n), f_.k_registers, start}, guard(), false);
+            });
+        const bool pairs = run_ % 16 == 0;  // columns next to one another, two tiles of which one instruction loads
+        const std::vector<int64_t> tiles = column_tiles(layout(ctx_, result_), split_.n);
         std::vector<int> first;
         for (size_t n = 0; n < tiles.size(); n += pairs ? 2 : 1) first.push_back(static_cast<int>(tiles[n]));
-        each(ctx, static_cast<int>(first.size()), [&](Ex n) {
+        each(ctx_, static_cast<int>(first.size()), [&](Ex n) {
             const Ex at = pairs ? n * 2 : n;
-            const std::string one = fb + "[" + at.text() + "]", other = fb + "[" + (at + 1).text() + "]";
-            std::string to = one + "[0], " + one + "[1]";
-            if (pairs) to += ", " + other + "[0], " + other + "[1]";
-            load(from_b, to, pairs ? "x4" : "x2", rename(ctx, first, n), s);
+            std::vector<Ex> to;
+            for (int tile = 0; tile < (pairs ? 2 : 1); ++tile)
+                for (int i = 0; i < 2; ++i) to.push_back(element(element(fb, at + tile), i));
+            load(from_b_, std::move(to), rename(ctx_, first, n), s);
         });
-    };
-    const auto rows_of_a = [&](const std::string& fa, Ex z, Ex m, Ex s) {
-        if (!from_a.shared)
-            return mma_fragment(ctx, a, fa, 2 * f.k_registers, rename(ctx, l.a, index(index(z, l.rows, m), l.steps, s)),
-                                guard, true);
-        load(from_a, fa + "[0], " + fa + "[1], " + fa + "[2], " + fa + "[3]", "x4", m * (16 * split.m), s);
-    };
-    const auto multiply = [&](const std::string& to, Ex z, Ex s) {
-        const std::string fb = ctx.out.fresh("b");
-        ctx.out.line(operand + fb + "[" + std::to_string(l.columns) + "][" + std::to_string(f.k_registers) + "];");
+    }
+    void rows_of_a(Ex fa, Ex z, Ex m, Ex s) const {
+        if (from_a_.shared)
+            return load(from_a_, {element(fa, 0), element(fa, 1), element(fa, 2), element(fa, 3)}, m * (16 * split_.m),
+                        s);
+        const Ex start = rename(ctx_, loops_.a, index(index(z, loops_.rows, m), loops_.steps, s));
+        mma_fragment(ctx_, a_, {fa, 2 * f_.k_registers, start}, guard(), true);
+    }
+    /// A step of k, added to the array.
+    void multiply(Ex to, Ex z, Ex s) const {
+        const Ex fb = sum_named(ctx_.out.fresh("b"));
+        ctx_.out.declare(word(), fb.text(), static_cast<int64_t>(loops_.columns),
+                         "[" + std::to_string(f_.k_registers) + "]");
         columns_of_b(fb, z, s);
-        each(ctx, static_cast<int>(l.rows), [&](Ex m) {
-            const std::string fa = ctx.out.fresh("a");
-            ctx.out.line(operand + fa + "[" + std::to_string(2 * f.k_registers) + "];");
+        each(ctx_, static_cast<int>(loops_.rows), [&](Ex m) {
+            const Ex fa = sum_named(ctx_.out.fresh("a"));
+            ctx_.out.declare(word(), fa.text(), 2 * f_.k_registers);
             rows_of_a(fa, z, m, s);
-            each(ctx, static_cast<int>(l.columns), [&](Ex n) {
-                ctx.out.line(function + "(" + to + " + " +
-                             rename(ctx, l.acc, index(index(z, l.rows, m), l.columns, n)) + ", " + fa + ", " + fb +
-                             "[" + n + "], " + (ctx.pool.number(k) - s * f.k).text() + ");");
+            each(ctx_, static_cast<int>(loops_.columns), [&](Ex n) {
+                const Ex first = rename(ctx_, loops_.acc, index(index(z, loops_.rows, m), loops_.columns, n));
+                ctx_.out.call(KernelOp::mma,
+                              {function_, to + first, fa, element(fb, n), ctx_.pool.number(k_) - s * f_.k});
             });
         });
-    };
-    ctx.out.open("");  // the fragments' names end here
-    const auto find_lane = [&](FragmentSource& from, Ex warp) {
-        if (!from.shared) return;
-        from.lane = ctx.out.fresh("lane");
-        ctx.out.line("const unsigned " + from.lane + " = " + ldmatrix_lane(ctx, from, warp) + ";");
-    };
-    find_lane(from_a, (ctx.thread >> 5 & (split.m - 1)) * 16);
-    find_lane(from_b, ctx.thread / (32 * split.m) * run);
-    if (!scaled) {
-        each(ctx, static_cast<int>(l.batch),
-             [&](Ex z) { each(ctx, static_cast<int>(l.steps), [&](Ex s) { multiply(name(ctx, result), z, s); }); });
-        return ctx.out.close();
     }
-    const BlockScales scales = stage_scales(ctx, id);
-    const auto stretch = static_cast<size_t>(scale_stretch(ctx.fn, inst)), steps = stretch / static_cast<size_t>(f.k);
-    each(ctx, static_cast<int>(l.steps / steps), [&](Ex q) {
-        const std::string part = ctx.out.fresh("part");
-        ctx.out.line(sums + " " + part + "[" + std::to_string(registers(ctx, result)) + "] = {};");
-        each(ctx, static_cast<int>(steps), [&](Ex s) { multiply(part, ctx.pool.number(0), index(q, steps, s)); });
-        add_scaled(ctx, id, scales, q * static_cast<int64_t>(stretch), part, all_registers(ctx, result));
-    });
-    ctx.out.close();
+    /// A new sum wherever scales change.
+    void stretches(int64_t stretch, const std::string& sums) const {
+        const BlockScales scales = stage_scales(ctx_, id_);
+        const auto steps = static_cast<size_t>(stretch) / static_cast<size_t>(f_.k);
+        each(ctx_, static_cast<int>(loops_.steps / steps), [&](Ex q) {
+            const Ex part = sum_named(ctx_.out.fresh("part"));
+            ctx_.out.declare(sums, part.text(), registers(ctx_, result_), " = {}");
+            each(ctx_, static_cast<int>(steps), [&](Ex s) { multiply(part, ctx_.pool.number(0), index(q, steps, s)); });
+            add_scaled(ctx_, id_, scales, q * stretch, part, all_registers(ctx_, result_));
+        });
+    }
+
+    Lowering& ctx_;
+    const ir::InstId id_;
+    const MmaRow& row_;
+    const ir::ValueId a_, b_, result_;
+    const Fragment f_;
+    const WarpSplit split_;
+    const int64_t k_;
+    FragmentSource from_a_, from_b_;
+    Loops loops_;
+    int64_t run_ = 0;  ///< columns of B next to one another
+    Ex function_;
+};
+
+}  // namespace
+
+void mma_product(Lowering& ctx, ir::InstId id) {
+    MmaProduct product(ctx, id);
+    accumulate_in(ctx, ctx.fn.result(ctx.fn.inst(id)), ctx.fn.operands(ctx.fn.inst(id))[2], nullptr);
+    converge(ctx);
+    product.lower();
 }
 
 namespace {

@@ -7,6 +7,14 @@ namespace tegula::lower {
 struct AsmRegister;
 struct AsmFunction;
 
+// ---- statements ----
+/// An array of so many registers; `other`: floats.
+Ex declare_array(Lowering& ctx, kernel::Type type, std::string_view stem, int64_t size);
+/// Registers of 32 bits that PTX knows by a new name.
+std::string declare_named(Lowering& ctx, std::string_view stem, int64_t count);
+/// An expression that was made as text.
+inline Ex spelled(Lowering& ctx, std::string_view text) { return ctx.pool.text(kernel::Type::other, text, false); }
+
 // ---- instructions that programs declare ----
 AsmFunction asm_function(Lowering& ctx, const Instruction& i, std::string_view ptx, std::span<const ir::ValueId> values,
                          std::span<const PtxRegisters> registers);
@@ -22,10 +30,17 @@ void thread_product(Lowering& ctx, ir::InstId id);
 std::string dp4a_function(Lowering& ctx, const MmaRow& row);
 std::string factor(Lowering& ctx, ir::ValueId v, const Format& to, bool tf32,
                    const std::string& element);  ///< as the chain takes it
-/// Rows or columns [first, first + slab) of an operand along dimension `k`, laid out [batch, slab / per, the other
-/// dimension, per]; with per > 1 zeros follow the last ones.
-void stage_slab(Lowering& ctx, ir::ValueId v, const std::string& pointer, size_t k, const std::string& first,
-                int64_t slab, int per, const std::function<std::string(const std::string&)>& value);
+/// Rows or columns of an operand in scratch: [batch, count / per, the other dimension, per].
+struct Slab {
+    ir::ValueId tile;
+    size_t k = 0;       ///< the dimension that they are cut along
+    int64_t count = 0;  ///< along it
+    int per = 1;        ///< elements along it that lie side by side; zeros follow the last ones
+    std::string pointer = {};
+};
+/// Puts the rows or columns [first, first + count) there.
+void stage_slab(Lowering& ctx, const Slab& slab, Ex first,
+                const std::function<std::string(const std::string& element)>& value);
 Ex clamped(Lowering& ctx, ir::ValueId v, size_t d, Ex r);  ///< a coordinate; ghosts stand on the last element
 void scaled_fma_product(Lowering& ctx, ir::InstId id);
 struct ScaleSide {           ///< of rows or columns
@@ -38,7 +53,7 @@ using BlockScales = std::array<ScaleSide, 2>;
 BlockScales stage_scales(Lowering& ctx, ir::InstId dot_scaled);  ///< all meet behind it where they go through scratch
 /// The given registers of the result: fma(sum[i], a_scale * b_scale, registers[i]), with the scales at element `k` of
 /// K. Sums are floats, or integers of instructions that multiply codes.
-void add_scaled(Lowering& ctx, ir::InstId dot_scaled, const BlockScales& scales, Ex k, const std::string& sum,
+void add_scaled(Lowering& ctx, ir::InstId dot_scaled, const BlockScales& scales, Ex k, Ex sum,
                 const std::vector<int>& registers);
 bool takes_codes(const Lowering& ctx, Fmt instruction, ir::ValueId operand);  ///< as they are
 
@@ -51,26 +66,30 @@ void wgmma_product(Lowering& ctx, ir::InstId id);  ///< a product whose row is w
 /// registers are left alone when the accumulator is a zero constant.
 void accumulate_in(Lowering& ctx, ir::ValueId result, ir::ValueId acc, bool* from_zero);
 std::string mma_function(Lowering& ctx, const MmaRow& row, const std::string& type, const ir::OwnRow* own);
-/// Packs `count` 32-bit registers from element register `start` on; k_extent >= 0: elements beyond it along K are zero.
-void mma_fragment(Lowering& ctx, ir::ValueId v, const std::string& to, int count, Ex start, int64_t k_extent,
-                  bool k_last);
+/// 32-bit registers (f64: of 64 bits) of a fragment, packed from element register `start` on.
+struct FragmentWords {
+    Ex to;  ///< array
+    int count;
+    Ex start;
+};
+/// k_extent >= 0: elements beyond it along K are zero.
+void mma_fragment(Lowering& ctx, ir::ValueId v, const FragmentWords& words, int64_t k_extent, bool k_last);
 /// Is this `convert` of a shared tile to registers left to the one mma product that takes it, which loads fragments as
 /// it goes (ldmatrix)?
 bool loaded_by_product(const Lowering& ctx, ir::InstId convert);
 struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
 FragmentSource fragment_source(Lowering& ctx, ir::ValueId operand, bool is_a);
-std::string ldmatrix_lane(Lowering& ctx, const FragmentSource& from, Ex across);
-Ex ldmatrix_address(Lowering& ctx, const FragmentSource& from, Ex across, Ex k);
+Ex ldmatrix_lane(Lowering& ctx, const FragmentSource& from, Ex across);
+Ex ldmatrix_address(const FragmentSource& from, Ex across, Ex k);
 // Sums that a loop keeps in registers with names of their own (product/sum.cpp).
 bool kept_sum(const Lowering& ctx, const ir::Inst& loop, size_t carried);
 void enter_sum(Lowering& ctx, ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
 void leave_sum(Lowering& ctx, ir::ValueId result);
 bool stored_as_sum(const Lowering& ctx, ir::ValueId result);  ///< left to the bulk store that rounds it
-void wgmma_issue(const Lowering& ctx, const WarpGroups& w, const WarpGroupsPart& p, std::string& text);
 void wgmma_run(Lowering& ctx, const WarpGroups& w, const std::string& to, const WarpGroupsPart& p);
 int part_registers(const Lowering& ctx, const WarpGroups& w);
 std::vector<WarpGroupsPart> wgmma_cut(const Lowering& ctx, const WarpGroups& w, int64_t size, int most);
-using AddPart = std::function<void(const std::string& part, const std::vector<int>& registers, int64_t k)>;
+using AddPart = std::function<void(Ex part, const std::vector<int>& registers, int64_t k)>;
 void wgmma_parts(Lowering& ctx, WarpGroups& w, ir::InstId id, int64_t size, const std::function<void()>& meanwhile,
                  const AddPart& add);
 void wgmma_scaled(Lowering& ctx, WarpGroups& w, ir::InstId id);

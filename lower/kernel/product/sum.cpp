@@ -10,10 +10,17 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 namespace {
 
 constexpr int kMany =
     32;  ///< registers; fewer are carried along as operands, unless threads do other things while they are added to
+
+/// Of a register of the sum; `other`: float.
+kernel::Type sum_type(const Lowering& ctx, ir::ValueId sum) {
+    return text::is_native_float(ctx.fn.elem(sum)) ? kernel::Type::other : kernel::Type::i32;
+}
 
 }  // namespace
 
@@ -32,21 +39,32 @@ bool kept_sum(const Lowering& ctx, const ir::Inst& loop, size_t carried) {
            (registers(ctx, sum) >= kMany || ctx.fn.gpu_inst(ctx.fn.value(next).def).late);
 }
 
+std::string declare_named(Lowering& ctx, std::string_view stem, int64_t count) {
+    const std::string name = ctx.out.fresh(stem) + "_";
+    ctx.out.kernel().named.push_back({name, count});
+    return name;
+}
+
+Ex declare_array(Lowering& ctx, kernel::Type type, std::string_view stem, int64_t size) {
+    const std::string name = ctx.out.fresh(stem);
+    ctx.out.declare(type == kernel::Type::other ? "float" : kernel::c_type(type), name, size);
+    return ctx.pool.name(type, name);
+}
+
 void enter_sum(Lowering& ctx, ir::ValueId initial, ir::ValueId carried, ir::ValueId result) {
-    const std::string sum = ctx.out.fresh("sum") + "_";
     const int count = registers(ctx, result);
-    ctx.prologue += "    asm volatile(\".reg .b32 " + sum + "<" + std::to_string(count) + ">;\");\n";
+    const std::string sum = declare_named(ctx, "sum", count);
+    const kernel::Type type = sum_type(ctx, result);
+    const Ex named = ctx.pool.name(type, sum);
     const ir::Inst* def = ctx.fn.def(initial);
-    const bool zero = def && def->op == ir::Op::constant && ctx.fn.attrs(*def)[0] == 0;
-    std::string moves, operands;
-    for (int r = 0; r < count; ++r) {
-        const std::string n = std::to_string(r);
-        moves += "mov.b32 " + sum + n + (zero ? ", 0; " : ", %" + n + "; ");
-        if (!zero)
-            operands += (r ? ", \"" : " :: \"") + std::string(text::is_native_float(ctx.fn.elem(result)) ? "f" : "r") +
-                        "\"(" + at(ctx, initial, ctx.pool.number(r)) + ")";
+    if (def && def->op == ir::Op::constant && ctx.fn.attrs(*def)[0] == 0) {
+        ctx.out.call(KernelOp::named_set, {named, ctx.pool.number(0)});
+    } else {
+        const Ex from = declare_array(ctx, type, "initial", count);
+        each(ctx, count,
+             [&](Ex r) { ctx.out.assign(ctx.pool.index(type, from, r), spelled(ctx, at(ctx, initial, r))); });
+        ctx.out.call(KernelOp::named_set, {named, from});
     }
-    ctx.out.line("asm volatile(\"" + moves + "\"" + operands + ");");
     ctx.values.sums[carried.v] = ctx.values.sums[result.v] = sum;
 }
 
@@ -63,14 +81,8 @@ bool stored_as_sum(const Lowering& ctx, ir::ValueId result) {
 void leave_sum(Lowering& ctx, ir::ValueId result) {
     const auto kept = ctx.values.sums.find(result.v);
     if (kept == ctx.values.sums.end() || stored_as_sum(ctx, result)) return;
-    std::string moves, operands;
-    for (int r = 0; r < registers(ctx, result); ++r) {
-        const std::string n = std::to_string(r);
-        moves += "mov.b32 %" + n + ", " + kept->second + n + "; ";
-        operands += (r ? ", \"=" : "\"=") + std::string(text::is_native_float(ctx.fn.elem(result)) ? "f" : "r") +
-                    "\"(" + name(ctx, result) + "[" + n + "])";
-    }
-    ctx.out.line("asm volatile(\"" + moves + "\" : " + operands + ");");
+    const kernel::Type type = sum_type(ctx, result);
+    ctx.out.call(KernelOp::named_get, {ctx.pool.name(type, name(ctx, result)), ctx.pool.name(type, kept->second)});
     ctx.values.sums.erase(kept);
 }
 

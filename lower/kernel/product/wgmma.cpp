@@ -1,10 +1,10 @@
 // Products on wgmma: groups of four warps multiply 64 rows and up to 256 columns at a time, B (and A, unless it is
 // computed) straight from shared memory through descriptors of the swizzled tile (PTX ISA, "Asynchronous warpgroup
-// level matrix instructions"). A product, batches included, is one asm statement with every accumulator as an operand,
-// so that the accumulators keep their registers: fence, issue, commit, wait. Sums that are made anew on the way are in
-// product/wgmma_parts.cpp.
+// level matrix instructions"). A product, batches included, is a fence, its instructions, a commit and a wait, with
+// nothing between them. Sums that are made anew on the way are in product/wgmma_parts.cpp.
 #include <algorithm>
 #include <bit>
+#include <numeric>
 
 #include "lang/tensor_core.h"
 #include "lower/kernel/access/access.h"
@@ -17,6 +17,8 @@
 #include "lower/kernel/values.h"
 
 namespace tegula::lower {
+
+using kernel::KernelOp;
 
 namespace {
 
@@ -48,11 +50,49 @@ std::vector<int64_t> split_columns(int64_t n, bool integers, int64_t align, int6
 }
 
 /// Descriptor fields of a swizzled tile: `across` is the distance of 8 rows of the tile, `panels` that of its panels.
-std::string descriptor(const std::string& address, const SharedLayout& l, bool k_major) {
+Ex descriptor(Ex address, const SharedLayout& l, bool k_major) {
+    kernel::Pool& pool = *address->pool;
     const int64_t across = 8 * l.row_bytes();
     const int swizzle = l.swizzle == 128 ? 1 : l.swizzle == 64 ? 2 : 3;
-    return "wgmma_descriptor(" + address + ", " + number(k_major ? 16 : l.panel_bytes()) + ", " + number(across) +
-           ", " + number(swizzle) + ")";
+    return pool.call(kernel::Type::u64, "wgmma_descriptor",
+                     {address, pool.number(k_major ? 16 : l.panel_bytes()), pool.number(across), pool.number(swizzle)});
+}
+
+/// The instruction for so many columns, with its immediate operands.
+Ex form(Lowering& ctx, const WarpGroups& w, int64_t columns) {
+    const MmaRow& row = *w.row;
+    const bool sixteen = row.a == Fmt::f16 || row.a == Fmt::bf16;
+    std::vector<Ex> immediates;
+    const auto add = [&](int64_t v) { immediates.push_back(ctx.pool.number(v)); };
+    if (row.acc != Fmt::i32) add(1), add(1);  // neither operand is negated
+    if (sixteen && w.smem_a) add(!w.k_major(*w.smem_a, true));
+    if (sixteen) add(!w.k_major(*w.smem_b, false));
+    const std::string name = "m64n" + number(columns) + "k" + number(row.k) + "." + ptx_type(row.acc) + "." +
+                             ptx_type(row.a) + "." + ptx_type(row.b);
+    return ctx.pool.call(kernel::Type::other, name, std::span<const Ex>(immediates));
+}
+
+/// Runs of registers that follow one another, all of one length.
+struct Runs {
+    std::vector<int64_t> first;
+    int64_t length = 0;
+};
+
+/// Registers of the piece's sum; `part` gives those of each 8 columns.
+Runs runs_of(const WarpGroups::Piece& piece, int64_t length, const std::function<int64_t(int64_t column)>& part) {
+    std::vector<int64_t> first, ends;
+    for (int64_t c = 0; c < piece.columns; c += 8) {
+        const int64_t r = part(piece.column + c);
+        if (!ends.empty() && ends.back() == r)
+            ends.back() += length;
+        else
+            first.push_back(r), ends.push_back(r + length);
+    }
+    Runs out;
+    for (size_t i = 0; i < first.size(); ++i) out.length = std::gcd(out.length, ends[i] - first[i]);
+    for (size_t i = 0; i < first.size(); ++i)
+        for (int64_t r = first[i]; r < ends[i]; r += out.length) out.first.push_back(r);
+    return out;
 }
 
 }  // namespace
@@ -71,104 +111,38 @@ void WarpGroups::cut(int64_t most) {
     }
 }
 
-/// The part, appended to a statement whose operands are its sums, then A, then B. Descriptors are those of its first
-/// tile and step.
-void wgmma_issue(const Lowering& ctx, const WarpGroups& w, const WarpGroups::Part& p, std::string& text) {
-    const MmaRow& row = *w.row;
-    const bool sixteen = row.a == Fmt::f16 || row.a == Fmt::bf16, integers = row.acc == Fmt::i32;
-    const int scale = w.packed_sum() ? 2 : 1, ia = w.sum.empty() ? static_cast<int>(p.sums.size()) : 0,
-              ib = ia + w.a_operands(p);
-    const std::string sum = integers ? "s32" : w.packed_sum() ? "f16" : "f32";
-    std::string flags = integers ? "" : ", 1, 1";
-    if (sixteen && w.smem_a) flags += w.k_major(*w.smem_a, true) ? ", 0" : ", 1";
-    if (sixteen) flags += w.k_major(*w.smem_b, false) ? ", 0" : ", 1";
-    const auto step = [&](const WarpGroups::Piece& piece, const std::string& registers, int s) {
-        std::string a = "%" + number(ia), b = "%" + number(ib), shifts;
-        const auto shift = [&](const char* to, std::string& operand, int64_t bytes) {
-            if (!bytes) return;
-            shifts += (shifts.empty() ? "add.s64 " : " add.s64 ") + std::string(to) + ", " + operand + ", " +
-                      number(bytes / 16) + ";";
-            operand = to;
-        };
-        const TileLayout::Point& tile = w.tiles[piece.tile];
-        if (w.smem_a) {
-            shift("a", a, w.at_a(tile, tile[w.rank - 2], s) - w.start_a(p));
-        } else {
-            const int given =
-                ia + (static_cast<int>(piece.tile - w.pieces[p.begin].tile) * (p.last - p.first) + s - p.first) * 4;
-            const int held = (static_cast<int>(piece.tile) * w.steps() + s) * 4;
-            a.clear();
-            for (int i = 0; i < 4; ++i)
-                a += (i ? ", " : "{") + (w.held.empty() ? "%" + number(given + i) : w.held + number(held + i));
-            a += "}";
-        }
-        shift("b", b, w.at_b(tile, piece.column, s) - w.start_b(p));
-        if (!shifts.empty()) text += "        \"" + shifts + "\\n\"\n";
-        text += "        \"wgmma.mma_async.sync.aligned.m64n" + number(piece.columns) + "k" + number(row.k) + "." +
-                sum + "." + ptx_type(row.a) + "." + ptx_type(row.b) + " \"\n        \"{" + registers + "}, " + a +
-                ", " + b + ", " + (p.from_zero && s == p.first ? "no" : "yes") + flags + ";\\n\"\n";
-    };
+/// The part added to the array `to`, or to the sum that PTX knows by name.
+void wgmma_run(Lowering& ctx, const WarpGroups& w, const std::string& to, const WarpGroups::Part& p) {
+    const Ex sum = ctx.pool.name(w.sum_type(), w.sum.empty() ? to : w.sum);
     const TileLayout& out = layout(ctx, w.result);
-    const auto operand = [&](int r) {
-        const auto n = p.sums.empty() ? r : std::lower_bound(p.sums.begin(), p.sums.end(), r) - p.sums.begin();
-        return (w.sum.empty() ? "%" : w.sum) + number(n);
-    };
+    const int scale = w.packed_sum() ? 2 : 1;
+    ctx.out.call(KernelOp::wgmma_fence);
     for (size_t i = p.begin; i < p.end; ++i) {
         const WarpGroups::Piece& piece = w.pieces[i];
-        std::string registers;
-        for (int64_t c = 0; c < piece.columns; c += 8) {
-            const int r = w.sum_register(out, w.tiles[piece.tile], piece.column + c);
-            for (int j = 0; j < 4; j += scale) registers += (registers.empty() ? "" : ", ") + operand((r + j) / scale);
+        const TileLayout::Point& tile = w.tiles[piece.tile];
+        const Runs runs = runs_of(piece, 4 / scale, [&](int64_t column) -> int64_t {
+            const int r = w.sum_register(out, tile, column) / scale;
+            return p.sums.empty() ? r : std::lower_bound(p.sums.begin(), p.sums.end(), r) - p.sums.begin();
+        });
+        for (int s = p.first; s < p.last; ++s) {
+            std::vector<Ex> operands{form(ctx, w, piece.columns), ctx.pool.number(runs.length)};
+            for (const int64_t first : runs.first) operands.push_back(sum + first);
+            operands.push_back(w.smem_a ? w.desc_a + w.at_a(tile, tile[w.rank - 2], s) / 16
+                                        : w.fragments + (static_cast<int64_t>(piece.tile) * w.steps() + s) * 4);
+            operands.push_back(w.desc_b + w.at_b(tile, piece.column, s) / 16);
+            ctx.out.call(p.from_zero && s == p.first ? KernelOp::wgmma_start : KernelOp::wgmma_issue, operands);
         }
-        for (int s = p.first; s < p.last; ++s) step(piece, registers, s);
     }
-}
-
-/// The part added to the array `to`, or to the sum that PTX knows by name: one statement from the fence to the wait,
-/// which names every register once. Several statements would each carry all of them through the compiler.
-void wgmma_run(Lowering& ctx, const WarpGroups& w, const std::string& to, const WarpGroups::Part& p) {
-    std::string text =
-        "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b64 a, b;\\nsetp.ne.b32 no, 0, 0;\\nsetp.ne.b32 "
-        "yes, 1, 0;\\n\"\n";
-    text += "        \"wgmma.fence.sync.aligned;\\n\"\n";
-    wgmma_issue(ctx, w, p, text);
-    text += std::string("        \"wgmma.commit_group.sync.aligned;\\n") +
-            (p.wait < 0 ? "" : "wgmma.wait_group.sync.aligned " + number(p.wait) + ";\\n") + "}\"\n        : ";
-    const size_t operands = w.sum.empty() ? p.sums.size() : 0;
-    const std::string constraint = std::string(p.from_zero ? "\"=" : "\"+") + (w.type == "float" ? "f" : "r") + "\"(d[";
-    for (size_t i = 0; i < operands; ++i) text += (i ? ", " : "") + constraint + number(static_cast<int64_t>(i)) + "])";
-    text += "\n        : ";
-    if (w.smem_a) text += "\"l\"(a), ";
-    const auto tiles = static_cast<int64_t>(w.tiles_of(p));
-    for (int64_t t = 0; t < tiles && w.a_operands(p) > 1; ++t)
-        for (int i = 0; i < 4 * (p.last - p.first); ++i) text += "\"r\"(a[" + number(t * w.steps() * 4 + i) + "]), ";
-    text += "\"l\"(b)\n        : \"memory\");\n";
-    const std::string factor = w.smem_a ? "unsigned long long a, " : w.held.empty() ? "const unsigned* a, " : "";
-    const std::string head = "__device__ __forceinline__ void $(" + (operands ? w.type + "* d, " : "") + factor +
-                             "unsigned long long b) {\n";
-    const std::string stem =
-        "wgmma_m" + number(64 * tiles) + "k" + number((p.last - p.first) * int64_t{w.row->k}) + "_";
-    const std::string function = support(ctx, 
-        text, stem,
-        "// " + std::string(w.row->name) + ", " + number(p.last - p.first) + " steps of k\n" + head + text + "}\n");
-    const auto plus = [](const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; };
-    const auto first = static_cast<int64_t>(w.pieces[p.begin].tile);
-    const std::string a =
-        w.smem_a ? plus(w.desc_a, w.start_a(p) / 16) : plus(w.fragments, first * w.steps() * 4 + 4 * p.first);
-    ctx.out.line(function + "(" + (operands ? to + ", " : "") + (factor.empty() ? "" : a + ", ") +
-                 plus(w.desc_b, w.start_b(p) / 16) + ");");
+    ctx.out.call(KernelOp::wgmma_commit);
+    if (p.wait >= 0) ctx.out.call(KernelOp::wgmma_wait, {ctx.pool.number(p.wait)});
 }
 
 /// Moves A to registers that PTX knows by name, for a product that is not waited for at once: those of C++ are
 /// anybody's behind their last use.
 void wgmma_hold(Lowering& ctx, WarpGroups& w, const std::string& registers) {
-    w.held = registers;
-    std::string moves, operands;
-    for (int64_t i = 0; i < static_cast<int64_t>(w.tiles.size()) * w.steps() * 4; ++i) {
-        moves += "mov.b32 " + w.held + number(i) + ", %" + number(i) + "; ";
-        operands += (i ? ", \"r\"(" : "\"r\"(") + w.fragments + "[" + number(i) + "])";
-    }
-    ctx.out.line("asm volatile(\"" + moves + "\" : : " + operands + ");");
+    const Ex named = ctx.pool.name(kernel::Type::u32, registers);
+    ctx.out.call(KernelOp::named_set, {named, w.fragments});
+    w.fragments = named;
 }
 
 /// Operand A's registers, packed for all steps before anything is issued.
@@ -183,10 +157,10 @@ void wgmma_fragments(Lowering& ctx, WarpGroups& w) {
             const int first = l.find_register(element(tile, w.rank, tile[w.rank - 2], int64_t{s} * f.k), 0, 0);
             for (int i = 0; i < 4; ++i) starts.push_back(first + i * f.packed);
         }
-    w.fragments = ctx.out.fresh("a");
-    ctx.out.line("unsigned " + w.fragments + "[" + number(static_cast<int64_t>(starts.size())) + "];");
+    w.fragments = declare_array(ctx, kernel::Type::u32, "a", static_cast<int64_t>(starts.size()));
     each(ctx, static_cast<int>(starts.size()), [&](Ex r) {
-        ctx.out.line(w.fragments + "[" + r + "] = " + fragment_word(ctx, w.a, rename(ctx, starts, r)) + ";");
+        ctx.out.assign(ctx.pool.index(kernel::Type::u32, w.fragments, r),
+                       spelled(ctx, fragment_word(ctx, w.a, rename(ctx, starts, r))));
     });
 }
 
@@ -194,29 +168,45 @@ void wgmma_fragments(Lowering& ctx, WarpGroups& w) {
 void wgmma_descriptors(Lowering& ctx, WarpGroups& w) {
     ctx.formats.need("wgmma");
     const int groups_m = w.split.m / 4, groups_n = w.split.n;
-    const std::string group = ctx.out.fresh("group");
-    if (groups_m * groups_n > 1) ctx.out.line("const int " + group + " = uniform(t >> 7);");
-    const auto with_offset = [&](ir::ValueId v, const std::string& index, int64_t bytes) {
-        // Where lanes go different ways to start copies, compilers no longer see that they agree on a stage.
-        const std::string own = "shared_address(" + name(ctx, v) + ")",
-                          address = ctx.packed.rings.empty() ? own : "(unsigned)uniform((int)" + own + ")";
-        return index.empty() ? address : address + " + " + index + " * " + number(bytes);
-    };
-    const auto operand = [&](ir::ValueId v, const SharedLayout& l, bool is_a, const std::string& index, int64_t bytes) {
+    const Ex group = ctx.pool.name(kernel::Type::i32, ctx.out.fresh("group"));
+    if (groups_m * groups_n > 1)
+        ctx.out.let("const int", group.text(), ctx.pool.call(kernel::Type::i32, "uniform", {ctx.thread >> 7}));
+    const auto operand = [&](ir::ValueId v, const SharedLayout& l, bool is_a, Ex index, int64_t bytes) {
         TEGULA_CHECK(l.swizzle != 0 && l.shape.rank == w.rank, "wgmma reads swizzled tiles only");
-        const std::string variable = ctx.out.fresh("operand");
-        ctx.out.line("const unsigned long long " + variable + " = " +
-                     descriptor(with_offset(v, index, bytes), l, w.k_major(l, is_a)) + ";");
+        Ex address =
+            ctx.pool.call(kernel::Type::u32, "shared_address", {ctx.pool.name(kernel::Type::other, name(ctx, v))});
+        // Where lanes go different ways to start copies, compilers no longer see that they agree on a stage.
+        if (!ctx.packed.rings.empty()) address = u32(ctx.pool.call(kernel::Type::i32, "uniform", {i32(address)}));
+        if (index) address = address + index * bytes;
+        const Ex variable = ctx.pool.name(kernel::Type::u64, ctx.out.fresh("operand"));
+        ctx.out.let("const unsigned long long", variable.text(), descriptor(address, l, w.k_major(l, is_a)));
         return variable;
     };
     if (w.smem_a) {
-        const std::string index = groups_m == 1   ? ""
-                                  : groups_n == 1 ? group
-                                                  : "(" + group + " & " + number(groups_m - 1) + ")";
+        const Ex index = groups_m == 1 ? Ex() : groups_n == 1 ? group : group & (groups_m - 1);
         w.desc_a = operand(w.a, *w.smem_a, true, index, groups_m > 1 ? w.at_a(w.tiles[0], 64, 0) : 0);
     }
-    const std::string index = groups_n == 1 ? "" : groups_m == 1 ? group : group + " / " + number(groups_m);
+    const Ex index = groups_n == 1 ? Ex() : groups_m == 1 ? group : group / groups_m;
     w.desc_b = operand(w.b, *w.smem_b, false, index, groups_n > 1 ? w.at_b(w.tiles[0], w.n / groups_n, 0) : 0);
+}
+
+/// A sum of packed pairs, whose result has an element in a register.
+void wgmma_packed(Lowering& ctx, const WarpGroups& w) {
+    const std::string result = name(ctx, w.result);
+    const int count = registers(ctx, w.result) / 2;
+    const Ex sum = declare_array(ctx, kernel::Type::u32, "sum", count),
+             halves = ctx.pool.name(kernel::Type::other, result);
+    each(ctx, count, [&](Ex r) {
+        ctx.out.assign(ctx.pool.index(kernel::Type::u32, sum, r),
+                       spelled(ctx, packed(ctx, result, ctx.fn.elem(w.result), r * 2)));
+    });
+    wgmma_run(ctx, w, sum.text(), {0, w.pieces.size(), 0, w.steps(), false, {}, 0});
+    each(ctx, count, [&](Ex r) {
+        const std::string pair = ctx.pool.index(kernel::Type::u32, sum, r).text();
+        const auto half = [&](int i) { return ctx.pool.index(kernel::Type::other, halves, r * 2 + i); };
+        ctx.out.assign(half(0), spelled(ctx, "(unsigned short)" + pair));
+        ctx.out.assign(half(1), spelled(ctx, "(unsigned short)(" + pair + " >> 16)"));
+    });
 }
 
 void wgmma_product(Lowering& ctx, ir::InstId id) {
@@ -246,7 +236,6 @@ void wgmma_product(Lowering& ctx, ir::InstId id) {
     w.cut(most_columns(ctx.kernel.threads, ctx.fn.elem(w.result).bits));
 
     const bool promoted = promotes(*w.row), scaled = inst.op == ir::Op::dot_scaled;
-    w.type = w.packed_sum() ? "unsigned" : !scaled ? type_of(ctx, w.result) : w.row->acc == Fmt::i32 ? "int" : "float";
     bool from_zero = false;
     if (const auto kept = ctx.values.sums.find(ctx.fn.operands(inst)[2].v); kept != ctx.values.sums.end())
         w.sum = ctx.values.sums[w.result.v] = kept->second;
@@ -254,37 +243,23 @@ void wgmma_product(Lowering& ctx, ir::InstId id) {
         accumulate_in(ctx, w.result, ctx.fn.operands(inst)[2],
                       promoted || scaled || w.packed_sum() ? nullptr : &from_zero);
     converge(ctx);
-    ctx.out.open("");  // the operands' names end here
+    ctx.out.open_block();  // the operands' names end here
     wgmma_descriptors(ctx, w);
     if (!w.smem_a) wgmma_fragments(ctx, w);
     if (scaled) {
         wgmma_scaled(ctx, w, id);
     } else if (promoted) {
         wgmma_promoted(ctx, w, id);
+    } else if (w.packed_sum()) {
+        TEGULA_CHECK(!ctx.fn.gpu_inst(id).late, "a packed sum is waited for");
+        wgmma_packed(ctx, w);
     } else {
-        std::string sum = name(ctx, w.result);
-        const int count = registers(ctx, w.result) / 2;
-        if (w.packed_sum()) {
-            sum = ctx.out.fresh("sum");
-            ctx.out.line("unsigned " + sum + "[" + number(count) + "];");
-            each(ctx, count, [&](Ex r) {
-                ctx.out.line(sum + "[" + r + "] = " + packed(ctx, name(ctx, w.result), ctx.fn.elem(w.result), r * 2) +
-                             ";");
-            });
-        }
-        std::vector<int> sums = w.sum.empty() ? all_registers(ctx, w.result) : std::vector<int>{};
-        if (w.packed_sum()) sums.resize(sums.size() / 2);
         const GpuInst& gpu = ctx.fn.gpu_inst(id);
-        TEGULA_CHECK(!gpu.late || (!w.sum.empty() && !w.packed_sum()),
+        TEGULA_CHECK(!gpu.late || !w.sum.empty(),
                      "a product that is not waited for has its sum in registers of its own");
         if (gpu.late && !w.smem_a) wgmma_hold(ctx, w, held_factor(ctx, w, id));
-        wgmma_run(ctx, w, sum, {0, w.pieces.size(), 0, w.steps(), from_zero, std::move(sums), gpu.late ? gpu.wait : 0});
-        if (w.packed_sum())
-            each(ctx, count, [&](Ex r) {
-                ctx.out.line(name(ctx, w.result) + "[2 * " + r + "] = (unsigned short)" + sum + "[" + r + "];");
-                ctx.out.line(name(ctx, w.result) + "[2 * " + r + " + 1] = (unsigned short)(" + sum + "[" + r +
-                             "] >> 16);");
-            });
+        wgmma_run(ctx, w, name(ctx, w.result),
+                  {0, w.pieces.size(), 0, w.steps(), from_zero, {}, gpu.late ? gpu.wait : 0});
     }
     ctx.out.close();
 }

@@ -16,6 +16,8 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 namespace {
 
 constexpr int kLeastOfPart = 16;  ///< 32 columns: with fewer A is read more often than it is worth
@@ -78,10 +80,7 @@ void wgmma_parts(Lowering& ctx, WarpGroups& w, ir::InstId id, int64_t size, cons
         for (size_t piece = parts[i].begin; piece < parts[i].end; ++piece) form.push_back(w.pieces[piece].columns);
         std::string& sum = names[form];
         if (!sum.empty()) return sum;
-        sum = ctx.out.fresh("sum") + "_";
-        ctx.prologue += "    asm volatile(\".reg .b32 " + sum + "<" +
-                            number(static_cast<int64_t>(parts[i].sums.size())) + ">;\");\n";
-        return sum;
+        return sum = declare_named(ctx, "sum", static_cast<int64_t>(parts[i].sums.size()));
     };
     const auto issue = [&](size_t i) {
         WarpGroups one = w;
@@ -98,17 +97,10 @@ void wgmma_parts(Lowering& ctx, WarpGroups& w, ir::InstId id, int64_t size, cons
         const bool next = ahead && i + 1 < parts.size();
         if (i > 0 && !ahead) issue(i);
         if (next) issue(i + 1);
-        ctx.out.open("");
-        const std::string part = ctx.out.fresh("part");
-        const auto registers = static_cast<int64_t>(parts[i].sums.size());
-        ctx.out.line(w.type + " " + part + "[" + number(registers) + "];");
-        std::string moves = waits ? "wgmma.wait_group.sync.aligned " + number(next) + "; " : "", operands;
-        for (int64_t r = 0; r < registers; ++r) {
-            moves += "mov.b32 %" + number(r) + ", " + sum_of(i) + number(r) + "; ";
-            operands += std::string(r ? ", \"=" : "\"=") + (w.type == "float" ? "f" : "r") + "\"(" + part + "[" +
-                        number(r) + "])";
-        }
-        ctx.out.line("asm volatile(\"" + moves + "\" : " + operands + " : : \"memory\");");
+        ctx.out.open_block();
+        const Ex part = declare_array(ctx, w.sum_type(), "part", static_cast<int64_t>(parts[i].sums.size()));
+        if (waits) ctx.out.call(KernelOp::wgmma_wait, {ctx.pool.number(next)});
+        ctx.out.call(KernelOp::named_get, {part, ctx.pool.name(w.sum_type(), sum_of(i))});
         if (i + 1 == parts.size()) release_early(ctx, id);
         add(part, parts[i].sums, int64_t{parts[i].first} * w.row->k);
         ctx.out.close();
@@ -131,20 +123,21 @@ void wgmma_scaled(Lowering& ctx, WarpGroups& w, ir::InstId id) {
     BlockScales scales;
     wgmma_parts(
         ctx, w, id, scale_stretch(ctx.fn, ctx.fn.inst(id)), [&] { scales = stage_scales(ctx, id); },
-        [&](const std::string& part, const std::vector<int>& registers, int64_t k) {
+        [&](Ex part, const std::vector<int>& registers, int64_t k) {
             add_scaled(ctx, id, scales, ctx.pool.number(k), part, registers);
         });
 }
 
 /// fp8 in f32: a new sum every 128 elements, added with one rounding.
 void wgmma_promoted(Lowering& ctx, WarpGroups& w, ir::InstId id) {
-    const std::string sum = name(ctx, w.result);
+    const Ex sum = ctx.pool.name(kernel::Type::other, name(ctx, w.result));
+    const auto element = [&](Ex array, Ex r) { return ctx.pool.index(kernel::Type::other, array, r); };
     wgmma_parts(
         ctx, w, id, kPromotion, [] {},
-        [&](const std::string& part, const std::vector<int>& registers, int64_t) {
+        [&](Ex part, const std::vector<int>& registers, int64_t) {
             each(ctx, static_cast<int>(registers.size()), [&](Ex i) {
-                const std::string r = "[" + rename(ctx, registers, i).text() + "]";
-                ctx.out.line(sum + r + " = " + sum + r + " + " + part + "[" + i + "];");
+                const Ex to = element(sum, rename(ctx, registers, i));
+                ctx.out.assign(to, to + element(part, i));
             });
         });
 }
