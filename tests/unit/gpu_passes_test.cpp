@@ -367,6 +367,9 @@ TEST(GpuTensorMemory, AProductWithoutAMeetingIsRefused) {
 // ---- text: tests/lower/gpu/*.ir, `// gpu: ARCH [aligned] [whole] [apart] [off PASS]` on the first line, the result behind `//> `; TEGULA_UPDATE=1
 // rewrites it ----
 
+/// Texts leave such out, so that a row for an instruction that is not taken changes none of them.
+bool only_slower(const explain::Rejected& r) { return r.clocks && r.why.empty(); }
+
 TEST(GpuPasses, TextOfSmallFunctions) {
     size_t files = 0;
     for (const fs::path& path : test::source_files("tests/lower/gpu", ".ir")) {
@@ -398,7 +401,10 @@ TEST(GpuPasses, TextOfSmallFunctions) {
         run_gpu_passes(*p.fn, options);
         if (options.disabled.empty()) expect_each_needed(*p.fn, options);
         std::string found = ir::print(*p.fn);
-        for (const explain::Note& note : explain_gpu(*p.fn, options)) found += explain::text(note.fact) + "\n";
+        for (explain::Note& note : explain_gpu(*p.fn, options)) {
+            if (auto* product = std::get_if<explain::Product>(&note.fact)) std::erase_if(product->rejected, only_slower);
+            found += explain::text(note.fact) + "\n";
+        }
         if (std::getenv("TEGULA_UPDATE")) {
             std::ofstream out(path);
             out << input;
