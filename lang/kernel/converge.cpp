@@ -61,7 +61,7 @@ private:
     int of_touches(const Item& item) const {
         int out = kEverybody;
         for (const Touch& t : item.touches) {
-            if (t.variable == kNone) continue;
+            if (t.variable == kNone || t.ends) continue;
             const Variable& v = p_.variables[static_cast<size_t>(t.variable)];
             out = std::min(out, (t.indexed && v.size > 0) || v.named ? 1 : v.agreement);
         }
@@ -108,7 +108,7 @@ private:
     }
     void define_written(const Item& item, int agreement) {
         for (const Touch& t : item.touches)
-            if (t.written && !t.indexed) define(t.variable, agreement);
+            if (t.written && !t.indexed && !t.ends) define(t.variable, agreement);
     }
     void decide(Item& item, int agreement) {
         if (agreement >= item.condition) return;

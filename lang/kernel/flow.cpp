@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <array>
 #include <set>
+#include <utility>
 
 #include "lang/kernel/program.h"
 
@@ -42,6 +43,7 @@ struct State {
     std::vector<RingState> rings;
     bool waited = false, met = false;  ///< copies of threads: this one's have come, all have
     bool fenced = false;               ///< since registers of products were touched
+    bool uncommitted = false;          ///< copies of rings are in no group
     std::vector<std::pair<const Node*, bool>> known;
 
     Line& line(Queue q) { return lines[static_cast<size_t>(q)]; }
@@ -51,7 +53,7 @@ struct State {
     bool same_shape(const State& o) const {
         for (size_t q = 0; q < lines.size(); ++q)
             if (lines[q].groups.size() != o.lines[q].groups.size()) return false;
-        return rings == o.rings && waited == o.waited && met == o.met;
+        return rings == o.rings && waited == o.waited && met == o.met && uncommitted == o.uncommitted;
     }
 };
 using States = std::vector<State>;
@@ -109,6 +111,7 @@ public:
             for (const int counter : {n.put, n.put_phase, n.get, n.get_phase, n.release, n.ahead})
                 n.in_text = n.in_text || p_.text_written.count(counter);
             rings_.push_back(n);
+            by_threads_ = by_threads_ || (r.full.empty() && !n.in_text);
         }
         for (size_t i = 0; i < p_.items.size(); ++i)
             if (const Call* call = p_.call(p_.items[i]))
@@ -172,9 +175,11 @@ private:
             const int barrier = row.has(INITIALISES) ? kNone : barrier_of(item, *call);
             if (barrier == kNone) continue;
             const auto it = known.find(barrier);
-            if (it == known.end())
-                p_.problem(at, "the barrier has not been initialised");
-            else if (it->second == initialised)
+            if (it == known.end()) {
+                if (begins_with_variable(item, *call)) p_.problem(at, "the barrier has not been initialised");
+                continue;
+            }
+            if (it->second == initialised)
                 p_.problem(at, "bulk copies may not see yet that the barrier is initialised");
             else if (it->second == shown)
                 p_.problem(at, "threads have not met since the barrier was initialised");
@@ -191,6 +196,13 @@ private:
             if (call.row->operands.of(i, call.operands.size()) == Operand::barrier)
                 return barrier_name(item, call.operands[i]);
         return kNone;
+    }
+    /// Does the address of the barrier begin with a variable of the kernel? What surrounds it initialises its own.
+    bool begins_with_variable(const Item& item, const Call& call) {
+        for (size_t i = 0; i < call.operands.size(); ++i)
+            if (call.row->operands.of(i, call.operands.size()) == Operand::barrier)
+                return p_.variable(item, p_.root(call.operands[i])) != kNone;
+        return false;
     }
     int barrier_name(const Item& item, Ex e) {
         const Item* at = &item;
@@ -283,11 +295,11 @@ private:
         }
         if (std::holds_alternative<Text>(item.statement->is) || std::holds_alternative<TextBlocks>(item.statement->is))
             for (const Touch& t : item.touches)
-                if (t.indexed) out.push_back({{t.name, t.variable, nullptr, true}, t.written});
+                if (t.indexed) out.push_back({{t.name, t.variable, 0, nullptr, true}, t.written});
         return out;
     }
     static bool overlap(const Area& a, const Area& b) {
-        if (a.name != b.name || a.variable != b.variable) return false;
+        if (a.name != b.name || a.variable != b.variable || a.constant != b.constant) return false;
         const bool whole_a = !a.offset && !a.somewhere, whole_b = !b.offset && !b.somewhere;
         if (whole_a && whole_b) return true;
         if (whole_a || whole_b) return a.variable != kNone;
@@ -347,7 +359,7 @@ private:
             each(line.open);
         }
         if (s.known.empty()) return;
-        const int name = p_.number(p_.variables[static_cast<size_t>(variable)].name);
+        const int name = p_.variables[static_cast<size_t>(variable)].number;
         std::erase_if(s.known, [&](const auto& k) {
             const std::vector<Mention>& all = p_.mentions(Ex(k.first));
             return std::any_of(all.begin(), all.end(), [&](const Mention& m) { return m.name == name; });
@@ -390,9 +402,9 @@ private:
             for (const Work& w : group) {
                 if (w.ring != kNone) continue;
                 const Busy& b = busy(w.item);
-                for (const int v : b.registers) watch(p_.number(p_.variables[static_cast<size_t>(v)].name));
+                for (const int v : b.registers) watch(p_.variables[static_cast<size_t>(v)].number);
                 if (b.read.empty() && b.written.empty()) continue;
-                for (const int v : b.where) watch(p_.number(p_.variables[static_cast<size_t>(v)].name));
+                for (const int v : b.where) watch(p_.variables[static_cast<size_t>(v)].number);
                 for (const auto* areas : {&b.read, &b.written})
                     for (const Area& area : *areas) watch(area.name);
             }
@@ -431,15 +443,17 @@ private:
     }
 
     States walk(Range range, States states) {
+        bool changed = true;  // since names were watched
         for (int i = range.first; i < range.end; i = p_.items[static_cast<size_t>(i)].end) {
             const Item& item = p_.items[static_cast<size_t>(i)];
             if (!item.asynchronous) {
                 if (std::find(touches_product_.begin() + i, touches_product_.begin() + item.end, true) !=
                     touches_product_.begin() + item.end)
                     for (State& s : states) s.fenced = false;
-                watch(states);
+                if (std::exchange(changed, false)) watch(states);
                 for (int k = i; k < item.end && watches_; ++k) {
                     if (!is_watched(p_.items[static_cast<size_t>(k)])) continue;
+                    changed = true;
                     for (State& s : states) {
                         check(k, s);
                         change(s, p_.items[static_cast<size_t>(k)]);
@@ -447,6 +461,7 @@ private:
                 }
                 continue;
             }
+            changed = true;
             States out;
             switch (item.shape) {
                 case Shape::choice:
@@ -469,8 +484,8 @@ private:
                     for (State& s : out) plain(i, item, s);
                     if (item.leaves && !breaks_.empty())
                         for (const State& s : out) add(breaks_.back(), s);
-                    if (const auto* text = std::get_if<Text>(&item.statement->is); text && text->line == "break;")
-                        out.clear();
+                    for (size_t k = 0; item.returns && k < out.size(); ++k) finish(out[k]);
+                    if (item.stops) out.clear();
                     for (const Range& body : item.bodies) out = walk(body, std::move(out));
                     break;
             }
@@ -591,12 +606,15 @@ private:
         if (followed && row.queue != Queue::barrier) {
             Line& line = s.line(row.queue);
             if (row.has(ISSUES)) issue(i, row, line, s);
-            if (row.has(COMMITS)) commit(line);
+            // Rings do not ask which group their copies are in.
+            if (row.has(COMMITS) && !(row.queue == Queue::copy && by_threads_ && line.open.empty())) commit(line);
             if (row.has(AWAITS)) wait(i, call, line);
         }
         if (row.queue == Queue::copy) {
             if (row.has(ISSUES)) s.waited = s.met = false;
             if (row.has(AWAITS)) s.waited = true, s.met = false;
+            if (row.has(AWAITS) && s.uncommitted) p_.problem(i, "waits for work that has not been committed");
+            if (row.has(COMMITS)) s.uncommitted = false;
         }
         if (row.has(MEETS)) s.met = true;
         const int barrier = p_.text_barriers ? kNone : barrier_of(item, call);
@@ -709,12 +727,16 @@ private:
             if (state.filled) says("fills a stage twice");
             state.filled = true;
             s.met = false;
+            Group& copies = s.line(Queue::copy).open;  // of the ring, which knows on from here what becomes of them
+            s.uncommitted = s.uncommitted || !copies.empty();
+            copies.clear();
         } else if (call.row->op == KernelOp::count_get && counter == n.ahead) {
             if (copies_ && !s.waited && !p_.text_queues[static_cast<size_t>(Queue::copy)])
                 says("takes a stage whose copies are not awaited");
             if (!ring.own && !s.met) says("takes a stage before threads have met");
             if (state.taken) says("takes a stage twice");
             take(state, ring, says);
+            if (ring.stages == 1) state = {};  // no counter says that threads move on
         } else if (counter == n.put || counter == n.put_phase) {
             if (!state.filled) says("moves on from a stage that is not filled");
             state.ready = state.filled = false;
@@ -761,6 +783,7 @@ private:
     uint32_t watch_ = 0;
     bool watches_ = false;
     bool copies_ = false;
+    bool by_threads_ = false;  ///< do threads fill a ring?
 };
 
 }  // namespace

@@ -103,7 +103,10 @@ private:
         int name, variable, level;
     };
 
-    void enter() { marks_.push_back(undo_.size()); }
+    void enter(bool unconditional = false) {
+        marks_.push_back(undo_.size());
+        unconditional_.push_back(unconditional);
+    }
     /// The variables that end.
     void leave(std::vector<int>* ended) {
         while (undo_.size() > marks_.back()) {
@@ -113,6 +116,7 @@ private:
             undo_.pop_back();
         }
         marks_.pop_back();
+        unconditional_.pop_back();
     }
     std::pair<int, int>& current(int name) {
         if (current_.size() <= static_cast<size_t>(name)) current_.resize(static_cast<size_t>(name) + 64, {kNone, 0});
@@ -124,7 +128,7 @@ private:
         auto& now = current(number);
         undo_.push_back({number, now.first, now.second});
         now = {static_cast<int>(p_.variables.size()), static_cast<int>(marks_.size())};
-        return p_.variables.emplace_back(Variable{name});
+        return p_.variables.emplace_back(Variable{name, number});
     }
 
     void declare(int item, std::string_view name, std::string_view type, int64_t size, Ex value = {}) {
@@ -160,10 +164,27 @@ private:
         if (!e) return;
         for (const Mention& m : p_.mentions(e)) touch(item, m, false);
     }
-    /// The variable that the place begins with is written, the others are read.
-    void write(int item, Ex place) {
+    /// The variable that the place begins with is written, the others are read. `anew`: it has another value then.
+    void write(int item, Ex place, bool anew) {
         const int root = p_.root(place);
         for (const Mention& m : p_.mentions(place)) touch(item, m, m.name == root);
+        if (anew && place->op == Op::text && is_name(place->text)) renew(item, root);
+    }
+    /// A scalar that gets another value wherever its declaration is executed is another variable from there on.
+    void renew(int item, int name) {
+        auto& now = current(name);
+        if (now.first == kNone) return;
+        const auto unconditional = unconditional_.begin() + now.second;
+        if (std::find(unconditional, unconditional_.end(), false) != unconditional_.end()) return;
+        Variable next = p_.variables[static_cast<size_t>(now.first)];
+        if (next.size || next.named || next.constant) return;
+        std::vector<Touch>& touches = p_.items[static_cast<size_t>(item)].touches;
+        for (Touch& t : touches)
+            if (t.variable == now.first && t.written) t.ends = true;
+        next.value = {};
+        now.first = static_cast<int>(p_.variables.size());
+        p_.variables.push_back(next);
+        touches.push_back({name, now.first, true, false});
     }
     void text(int item, std::string_view line) {
         const std::vector<Mention> all = mentions_of(p_, line, true);
@@ -171,6 +192,7 @@ private:
             if (m.declared) continue;
             touch(item, m, m.written);
             if (m.written) p_.text_written.insert(m.name);
+            if (m.anew) renew(item, m.name);
         }
         for (const Mention& m : all) {
             if (!m.declared) continue;
@@ -207,8 +229,12 @@ private:
     void visit(int item, const Text& s) {
         text(item, s.line);
         const std::string_view line = s.line;
-        p_.items[static_cast<size_t>(item)].leaves = line == "break;" || line.ends_with(" break;");
-        if (p_.items[static_cast<size_t>(item)].leaves) p_.items[static_cast<size_t>(item)].asynchronous = true;
+        Item& it = p_.items[static_cast<size_t>(item)];
+        const bool breaks = line == "break;", returns = line == "return;";
+        it.leaves = breaks || line.ends_with(" break;");
+        it.returns = returns;
+        it.stops = breaks || returns;
+        it.asynchronous = it.leaves || returns;
     }
     void visit(int item, const TextBlocks& s) {
         const std::string_view head = s.parts.front().head;
@@ -216,7 +242,7 @@ private:
         shape(item, loop ? Shape::loop : head.starts_with("if") ? Shape::choice : Shape::plain);
         loops_ += loop;
         for (const TextBlocks::Part& part : s.parts) {
-            enter();
+            enter(head.size() == 1);
             text(item, part.head);
             nested(item, part.body);
         }
@@ -234,7 +260,7 @@ private:
     void visit(int item, const Assign& s) {
         read(item, s.value);
         if (!is_place(s.place)) return p_.problem(item, "the left side is nothing that can be written");
-        write(item, s.place);
+        write(item, s.place, s.operation.size() == 1);
     }
     void visit(int item, const For& s) {
         shape(item, Shape::loop);
@@ -256,7 +282,7 @@ private:
         nested(item, s.no);
     }
     void visit(int item, const Block& s) {
-        enter();
+        enter(true);
         nested(item, s.body);
     }
     void visit(int item, const Roles& s) {
@@ -291,7 +317,7 @@ private:
             }
             if (operand == Operand::function || operand == Operand::type) continue;
             const bool writes = operand == Operand::result || operand == Operand::sum || operand == Operand::counter;
-            writes ? write(item, s.operands[i]) : read(item, s.operands[i]);
+            writes ? write(item, s.operands[i], operand == Operand::result) : read(item, s.operands[i]);
         }
     }
     void visit(int item, const Break& s) {
@@ -305,6 +331,7 @@ private:
     std::vector<std::pair<int, int>> current_;  ///< by name: variable, level of its scope
     std::vector<Undo> undo_;
     std::vector<size_t> marks_;
+    std::vector<bool> unconditional_;     ///< by scope: executed wherever what is around it is
     std::unordered_map<int, int> typed_;  ///< name, item of its first declaration
     std::unordered_set<int> in_text_;
     std::vector<std::pair<int, int>> unknown_;
@@ -381,10 +408,20 @@ Area Program::area(const Item& item, Ex e) {
     out.name = root(e);
     if (out.name == kNone) return out;
     out.variable = variable(item, out.name);
-    if (e->op == Op::text && is_name(e->text)) return out;
-    const bool plain =
-        (e->op == Op::add || e->op == Op::index) && e->operands[0]->op == Op::text && is_name(e->operands[0]->text);
-    out.offset = plain ? e->operands[1] : e.node();
+    const auto named = [](Ex at) { return at->op == Op::text && is_name(at->text); };
+    if (e->op == Op::index && named(Ex(e->operands[0]))) {
+        out.offset = e->operands[1];
+        return out;
+    }
+    Ex at = e, added;
+    for (; at->op == Op::add; at = Ex(at->operands[0])) {
+        const Ex by(at->operands[1]);
+        if (const auto constant = by.constant())
+            out.constant += *constant;
+        else
+            added = added ? e : by;
+    }
+    out.offset = named(at) ? added.node() : e.node();
     return out;
 }
 

@@ -1,5 +1,6 @@
 // A kernel's statements in a row, with their names resolved: what the parts of the verifier (verify.h) read.
 #pragma once
+#include <optional>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -18,7 +19,8 @@ constexpr int kEverybody = 1 << 20;
 
 struct Variable {
     std::string_view name;
-    int64_t size = 0;  ///< registers of an array; 0: no array
+    int number = kNone;  ///< of the name
+    int64_t size = 0;    ///< registers of an array; 0: no array
     bool typed = false, constant = false;
     bool named = false;  ///< registers that PTX knows by name
     Ex value = {};       ///< of a `let`
@@ -30,12 +32,14 @@ struct Variable {
 struct Touch {
     int name, variable;
     bool written;
-    bool indexed;  ///< followed by an index in text: memory or a register is read or written
+    bool indexed;       ///< followed by an index in text: memory or a register is read or written
+    bool ends = false;  ///< another variable has its name from here on
 };
 
 /// A place in memory, as far as it is known: a name, and what is added to it.
 struct Area {
     int name = kNone, variable = kNone;
+    int64_t constant = 0;  ///< of what is added
     const Node* offset = nullptr;
     bool somewhere = false;  ///< the offset is not known
 };
@@ -54,6 +58,8 @@ struct Item {
     std::vector<int> declared = {};  ///< variables of its bodies and of its own head that end with it
     bool asynchronous = false;       ///< it or its bodies move queues, barriers or rings
     bool leaves = false;             ///< `break`
+    bool returns = false;            ///< `return`
+    bool stops = false;              ///< one of these, without a condition
     Shape shape = Shape::plain;
     int condition = kEverybody;  ///< threads that agree on which way it goes
 };
@@ -63,7 +69,10 @@ struct Mention {
     int name;
     bool indexed = false, written = false, declared = false;
     int64_t index = kUnknown;
+    bool anew = false;  ///< assigned to, whatever it has been
 };
+
+enum class Word : uint8_t { name, type, keyword };
 
 class Program {
 public:
@@ -74,14 +83,15 @@ public:
     Range body;
     std::vector<Variable> variables;
     std::unordered_map<std::string_view, const Row*> functions;  ///< of devices, by the rows that call them
-    std::vector<bool> text_queues;         ///< queues that text moves, by number
-    bool text_barriers = false;            ///< text initialises barriers, waits or arrives
-    std::unordered_set<int> text_written;  ///< names that text assigns to
+    std::vector<bool> text_queues;                               ///< queues that text moves, by number
+    bool text_barriers = false;                                  ///< text initialises barriers, waits or arrives
+    std::unordered_set<int> text_written;                        ///< names that text assigns to
 
     void problem(int item, std::string reason);
     std::vector<Problem> take() { return std::move(problems_); }
 
     int number(std::string_view name);
+    Word word(std::string_view text);  ///< what it is in C
     std::string_view name(int number) const { return names_[static_cast<size_t>(number)]; }
     const std::vector<Mention>& mentions(Ex e);
     int variable(const Item& item, int name) const;
@@ -93,6 +103,7 @@ public:
 private:
     std::unordered_map<std::string_view, int> numbers_;
     std::vector<std::string_view> names_;
+    std::vector<std::optional<Word>> words_;  ///< by name
     std::unordered_map<const Node*, std::vector<Mention>> mentions_;
     std::unordered_set<std::string> seen_;
     std::vector<Problem> problems_;

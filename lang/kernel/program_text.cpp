@@ -11,6 +11,7 @@ namespace {
 struct Token {
     enum Kind : uint8_t { identifier, number, literal, sign } kind;
     std::string_view text;
+    bool is(char sign_of_one) const { return kind == sign && text.size() == 1 && text[0] == sign_of_one; }
     bool is(std::string_view what) const { return kind != literal && text == what; }
 };
 
@@ -21,6 +22,7 @@ size_t sign_length(std::string_view text) {
     static constexpr std::array<std::string_view, 22> kSigns = {
         "<<=", ">>=", "->", "++", "--", "==", "!=", "<=", ">=", "+=", "-=",
         "*=",  "/=",  "%=", "&=", "|=", "^=", "<<", ">>", "&&", "||", "::"};
+    if (text.size() < 2 || std::string_view("=<>+-&|:").find(text[1]) == std::string_view::npos) return 1;
     for (const std::string_view s : kSigns)
         if (text.starts_with(s)) return s.size();
     return 1;
@@ -78,7 +80,7 @@ bool is_keyword(std::string_view word) {
 }
 
 bool assigns(const Token& token) {
-    return token.kind == Token::sign && token.text.back() == '=' && token.text != "==" && token.text != "!=" &&
+    return token.kind == Token::sign && token.text.ends_with('=') && token.text != "==" && token.text != "!=" &&
            token.text != "<=" && token.text != ">=";
 }
 
@@ -91,24 +93,26 @@ public:
         int depth = 0, declaring = kNone;  // the depth of parentheses of a declaration
         for (size_t i = 0; i < tokens_.size(); ++i) {
             const Token& t = tokens_[i];
-            if (t.is("(") || t.is("[") || t.is("{")) ++depth;
-            if (t.is(")") || t.is("]") || t.is("}")) --depth;
-            if (t.is(";")) declaring = kNone;
+            if (t.is('(') || t.is('[') || t.is('{')) ++depth;
+            if (t.is(')') || t.is(']') || t.is('}')) --depth;
+            if (t.is(';')) declaring = kNone;
             if (t.kind == Token::literal) in_literal(t.text);
-            if (t.kind != Token::identifier || is_type(t.text) || is_keyword(t.text)) continue;
-            if (i && (before(i).is(".") || before(i).is("->") || before(i).is("::"))) continue;
-            if (after(i).is("(")) {
+            if (t.kind != Token::identifier || program_.word(t.text) != Word::name) continue;
+            if (i && (before(i).is('.') || before(i).is("->") || before(i).is("::"))) continue;
+            if (after(i).is('(')) {
                 note(t.text);
                 continue;
             }
             Mention m{program_.number(t.text)};
-            m.declared = declares(i) || (declaring == depth && before(i).is(",") && after(i).is("="));
+            m.declared = declares(i) || (declaring == depth && before(i).is(',') && after(i).is('='));
             if (m.declared) declaring = depth;
-            m.indexed = after(i).is("[");
-            if (m.indexed && i + 3 < tokens_.size() && tokens_[i + 2].kind == Token::number && tokens_[i + 3].is("]"))
+            m.indexed = after(i).is('[');
+            if (m.indexed && i + 3 < tokens_.size() && tokens_[i + 2].kind == Token::number && tokens_[i + 3].is(']'))
                 m.index = value(tokens_[i + 2].text);
             m.written = (i && (before(i).is("++") || before(i).is("--"))) || after(i).is("++") || after(i).is("--") ||
                         assigns(behind_indices(i));
+            m.indexed = m.indexed || (m.written && before(i).is('*'));  // what it points at
+            m.anew = i == 0 && after(i).is('=');
             out_.push_back(m);
         }
         return std::move(out_);
@@ -130,10 +134,10 @@ private:
 
     const Token& behind_indices(size_t i) const {
         size_t at = i + 1;
-        while (at < tokens_.size() && tokens_[at].is("[")) {
+        while (at < tokens_.size() && tokens_[at].is('[')) {
             int depth = 0;
             do {
-                depth += tokens_[at].is("[") ? 1 : tokens_[at].is("]") ? -1 : 0;
+                depth += tokens_[at].is('[') ? 1 : tokens_[at].is(']') ? -1 : 0;
                 ++at;
             } while (at < tokens_.size() && depth > 0);
         }
@@ -143,13 +147,13 @@ private:
     /// Two names side by side, or a type and stars, then a name.
     bool declares(size_t i) const {
         const Token& next = after(i);
-        if (!(next.is("=") || next.is(";") || next.is("[") || next.is(",") || next.text.empty())) return false;
+        if (!(next.is('=') || next.is(';') || next.is('[') || next.is(',') || next.text.empty())) return false;
         size_t at = i;
         bool stars = false;
-        while (at > 0 && (tokens_[at - 1].is("*") || tokens_[at - 1].is("&"))) --at, stars = true;
+        while (at > 0 && (tokens_[at - 1].is('*') || tokens_[at - 1].is('&'))) --at, stars = true;
         if (at == 0 || tokens_[at - 1].kind != Token::identifier) return false;
-        const std::string_view type = tokens_[at - 1].text;
-        return is_type(type) || (!stars && !is_keyword(type));
+        const Word type = program_.word(tokens_[at - 1].text);
+        return type == Word::type || (!stars && type == Word::name);
     }
 
     void in_literal(std::string_view text) {
@@ -189,6 +193,13 @@ private:
 };
 
 }  // namespace
+
+Word Program::word(std::string_view text) {
+    const auto at = static_cast<size_t>(number(text));
+    if (words_.size() <= at) words_.resize(names_.size());
+    if (!words_[at]) words_[at] = is_type(text) ? Word::type : is_keyword(text) ? Word::keyword : Word::name;
+    return *words_[at];
+}
 
 std::vector<Mention> mentions_of(Program& program, std::string_view text, bool notes) {
     return Reader(program, text, notes).read();

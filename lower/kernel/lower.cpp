@@ -23,6 +23,7 @@
 namespace tegula::lower {
 
 using ir::Op;
+using kernel::KernelOp;
 
 namespace {
 
@@ -142,7 +143,7 @@ void find_unroll_limit(Lowering& ctx) {
 }
 
 void converge(Lowering& ctx) {
-    if (ctx.control.diverges) ctx.out.line("__syncwarp();");
+    if (ctx.control.diverges) ctx.out.call(KernelOp::meet_warp);
 }
 
 int64_t take_shared(Lowering& ctx, const char* use, std::string of, int64_t bytes, int64_t align, int stages) {
@@ -397,9 +398,8 @@ void assign(Lowering& ctx, ir::ValueId result, const std::function<std::string(E
 // ---- barriers and scratch ----
 
 void sync(Lowering& ctx) {
-    if (!ctx.fn.gpu->specialised) return ctx.out.line("__syncthreads();");
-    ctx.formats.need("barrier");
-    ctx.out.line("group_barrier(" + std::to_string(group_threads(ctx)) + ");");
+    if (!ctx.fn.gpu->specialised) return ctx.out.call(KernelOp::meet_cta);
+    ctx.out.call(KernelOp::meet_group, {ctx.pool.number(group_threads(ctx))});
 }
 
 std::string scratch(Lowering& ctx, ir::InstId inst, const std::string& type, int64_t bytes) {
@@ -425,10 +425,7 @@ void instruction(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     ctx.out.mark(ctx.sources, inst.span);
     const GpuInst& gpu = ctx.fn.gpu_inst(id);
-    if (gpu.fence_before) {
-        ctx.formats.need("fence_async");
-        ctx.out.line("fence_async();");
-    }
+    if (gpu.fence_before) ctx.out.call(KernelOp::fence_async);
     if (gpu.sync_before) sync(ctx);
     if (make_pairs(ctx, id)) return;
     switch (inst.op) {
@@ -444,7 +441,7 @@ void instruction(Lowering& ctx, ir::InstId id) {
             return;
     }
     if (inst.op != Op::cast && parts(ctx, id))
-        ctx.out.line("__syncwarp();");  // right behind its loops: further on ptxas leaves it out
+        ctx.out.call(KernelOp::meet_warp);  // right behind its loops: further on ptxas leaves it out
 }
 
 /// `v` at register r, and the constant that every element of it is, seen through broadcasts: what the prelude must know

@@ -17,7 +17,6 @@
 #include "lang/axis.h"
 #include "lang/gpu/carried_load.h"
 #include "lang/gpu/conversion.h"
-#include "lang/kernel/kernel_text.h"
 #include "lang/gpu/overlapped_products.h"
 #include "lang/gpu/packed_view.h"
 #include "lang/gpu/register_moves.h"
@@ -27,6 +26,7 @@
 #include "lang/ir.h"
 #include "lang/kernel/builder.h"
 #include "lang/kernel/expr.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/layout.h"
 #include "lang/source.h"
 #include "lang/target.h"
@@ -59,8 +59,8 @@ struct Values {
     std::map<uint32_t, std::string>
         sums;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
     std::map<uint32_t, Prefix> prefixes;  ///< by ValueId
-    int loops = 0;             ///< over registers, that are open
-    int64_t unroll_limit = 0;  ///< iterations; a tile with more registers is in local memory
+    int loops = 0;                        ///< over registers, that are open
+    int64_t unroll_limit = 0;             ///< iterations; a tile with more registers is in local memory
 };
 
 /// Functions and tables in front of the kernel.
@@ -123,16 +123,17 @@ struct Fusing {
 /// A channel while it is emitted.
 struct Ring {
     const GpuChannel* form = nullptr;
-    int64_t pitch = 0;           ///< bytes from stage to stage
-    bool paired = false;         ///< every get is released in its block before the next one
-    std::string full, empty;     ///< TMA: addresses of the first barriers
-    std::string put, put_phase;  ///< stage to be filled next
-    std::string get, get_phase;  ///< stage to be taken next
-    std::string release;         ///< oldest taken stage, unless paired
-    std::string ahead;           ///< threads: stages filled and not yet taken
-    int sharers = 1;             ///< programs of a cluster that copy a part of every tile each
-    std::string part, mask;      ///< number of this one's, who gets it
-    std::string peer_empty;      ///< by lane: address of the first empty barrier of a sharer
+    int64_t pitch = 0;    ///< bytes from stage to stage
+    bool paired = false;  ///< every get is released in its block before the next one
+    size_t number = 0;    ///< in Kernel::rings
+    Ex full, empty;       ///< TMA: addresses of the first barriers
+    Ex put, put_phase;    ///< stage to be filled next
+    Ex get, get_phase;    ///< stage to be taken next
+    Ex release;           ///< oldest taken stage, unless paired
+    Ex ahead;             ///< threads: stages filled and not yet taken
+    int sharers = 1;      ///< programs of a cluster that copy a part of every tile each
+    Ex part, mask;        ///< number of this one's, who gets it
+    Ex peer_empty;        ///< by lane: address of the first empty barrier of a sharer
 };
 
 struct Channels {
@@ -159,12 +160,12 @@ struct Late {
     const OverlappedProducts products;
     std::map<std::pair<uint32_t, bool>, std::string> factors;  ///< by InstId of the product and copy of its loop's body
     bool second_copy = false;                                  ///< of the body of a loop with late products
-    std::string later_trip;                                    ///< is this one not the first? Empty: it is not
+    Ex later_trip;                                             ///< is this one not the first? Empty: it is not
 };
 
 /// Tensor memory.
 struct Tensor {
-    std::string memory, products, phase;  ///< address of the columns; the barrier of products and its parity
+    Ex memory, products, phase;  ///< address of the columns; the barrier of products and its parity
 };
 
 /// One kernel while it is lowered.

@@ -41,6 +41,8 @@ struct Known {
 inline Ex u64(Ex e) { return kernel::cast(kernel::Type::u64, e); }
 inline Ex u32(Ex e) { return kernel::cast(kernel::Type::u32, e); }
 inline Ex i32(Ex e) { return kernel::cast(kernel::Type::i32, e); }
+/// Of what a pointer to shared memory points at, as instructions take it.
+inline Ex address_of(Ex pointer) { return pointer->pool->call(kernel::Type::u32, "shared_address", {pointer}); }
 /// Does 0 <= number < end hold, of numbers of 64 bits?
 inline Ex within(Ex number, Ex end) { return lt(u64(number), u64(end)); }
 

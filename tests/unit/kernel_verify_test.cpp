@@ -466,7 +466,10 @@ std::vector<Fault> faults() {
         {copied_ahead, "copy_wait", 0, erase, "takes a stage whose copies are not awaited"},
         {copied_ahead, "meet_cta", 0, erase, "takes a stage before threads have met"},
         {copied_ahead, "copy_wait", 0, later, "takes a stage before threads have met"},
-        {copied_ahead, "copy_wait", 1, erase, "is not awaited before the kernel ends"},
+        {copied_ahead, "copy_wait", 1, after([](Maker& m) {
+             m.b.call(K::copy_async, {m.shared(m.n(0)), m.other("from"), m.n(16)});
+             m.b.call(K::copy_commit);
+         }), "is not awaited before the kernel ends"},
         {copied_ahead, "copy_commit", 0, erase, "waits for work that has not been committed"},
         {copied_ahead, "copy_wait", 1, before([](Maker& m) {
              m.b.let("const unsigned", "last", m.shared(m.n(0)));
@@ -628,6 +631,121 @@ TEST(KernelVerify, RandomEdits) {
     EXPECT_GT(refused, 300);
 }
 
+/// A scalar that gets another value differs by thread as that does: what one thread has read, all know behind a meeting.
+TEST(KernelVerify, ScalarsAreSharedThroughMemory) {
+    const auto kernel = [](bool all, bool as_text, bool under_condition) {
+        Pool pool;
+        Maker m(pool);
+        Builder& b = m.b;
+        b.declare("int", "v");
+        b.open_block();
+        as_text ? b.line("v = atomic_add(t == 0, word);") : b.call(K::atomic_get, {m.i32("v"), m.other("atomic_add"), eq(m.t(), 0)});
+        b.line("int* const s = (int*)shared;");
+        b.line("if (t == 0) *s = v;");
+        b.call(K::meet_cta);
+        if (under_condition) b.open_if(gt(m.i32("n"), 0));
+        if (all) as_text ? b.line("v = s[0];") : b.assign(m.i32("v"), m.at("s", m.n(0)));
+        if (under_condition) b.close();
+        b.close();
+        b.open_if(eq(m.i32("v"), 3));
+        b.call(K::meet_cta);
+        b.close();
+        return told(verify(m.kernel));
+    };
+    for (const bool as_text : {false, true}) {
+        EXPECT_EQ(kernel(true, as_text, false), "");
+        EXPECT_NE(kernel(false, as_text, false).find("gone different ways"), std::string::npos);
+        EXPECT_NE(kernel(true, as_text, true).find("gone different ways"), std::string::npos);
+    }
+}
+
+/// Some programs end early; what they have is given back there, too.
+TEST(KernelVerify, SomeProgramsEndEarly) {
+    const auto kernel = [](bool gives, bool stores) {
+        Pool pool;
+        Maker m(pool);
+        Builder& b = m.b;
+        m.kernel.arch = 100;
+        const auto give = [&] {
+            b.when(lt(m.t(), 32));
+            b.call(K::tensor_give, {m.n(64), m.u32("columns")});
+        };
+        b.when(lt(m.t(), 32));
+        b.call(K::tensor_take, {m.n(64), m.u32("place")});
+        b.call(K::meet_cta);
+        b.let("const unsigned", "columns", m.u32("place") + 1);
+        b.open_if(gt(m.i32("n"), 0));
+        if (stores) b.call(K::tensor_store, {m.other("store_x4"), m.other("v"), m.u32("columns")});
+        if (gives) give();
+        b.line("return;");
+        b.close();
+        give();
+        return told(verify(m.kernel));
+    };
+    EXPECT_EQ(kernel(true, false), "");
+    EXPECT_NE(kernel(false, false).find("is not awaited before the kernel ends"), std::string::npos);
+    EXPECT_NE(kernel(true, true).find("tensor_store store_x4, v, columns;: is not awaited"), std::string::npos);
+}
+
+/// Of a ring of one stage no counter says which one is next.
+TEST(KernelVerify, RingsOfOneStage) {
+    const auto kernel = [](bool puts, bool gets) {
+        Pool pool;
+        Maker m(pool);
+        Builder& b = m.b;
+        m.kernel.arch = 75;
+        m.kernel.rings.push_back({"a", 1, "", "", "", "put", "", "get", "", "", "ahead"});
+        m.counters({"ahead"});
+        m.trips("k", m.i32("tiles"));
+        b.call(K::count_put, {m.u32("ahead")});
+        if (puts) b.call(K::count_put, {m.u32("ahead")});
+        b.call(K::meet_cta);
+        if (gets) b.call(K::count_get, {m.u32("ahead")});
+        b.close();
+        return told(verify(m.kernel));
+    };
+    EXPECT_EQ(kernel(false, true), "");
+    EXPECT_NE(kernel(true, true).find("fills a stage twice"), std::string::npos);
+    EXPECT_NE(kernel(false, false).find("fills a stage twice"), std::string::npos);
+}
+
+/// Boxes that lie side by side take turns.
+TEST(KernelVerify, PlacesSideBySide) {
+    const auto kernel = [](int64_t second, int newer) {
+        Pool pool;
+        Maker m(pool);
+        Builder& b = m.b;
+        b.let("const unsigned", "area", m.shared(m.n(2048)));
+        b.let("const unsigned", "at", m.lane() * 16);
+        const auto box = [&](int64_t offset) {
+            b.call(K::stmatrix_x2, {m.u32("area") + offset + (m.u32("at") ^ 32), m.u32("a"), m.u32("b")});
+            b.call(K::fence_async);
+            b.call(K::meet_warp);
+            b.call(K::tma_store, {m.other("tma_store"), m.lane(), m.other("map"), m.u32("area") + offset, m.n(0)});
+        };
+        box(0);
+        box(second);
+        b.call(K::tma_store_read, {m.n(newer)});
+        box(0);
+        b.call(K::tma_store_done);
+        return told(verify(m.kernel));
+    };
+    EXPECT_EQ(kernel(512, 1), "");
+    EXPECT_NE(kernel(512, 2).find("area is read by work that is on its way"), std::string::npos);
+    EXPECT_NE(kernel(0, 0).find("area is read by work that is on its way"), std::string::npos);
+}
+
+/// What surrounds the statements may have initialised a barrier that they do not declare.
+TEST(KernelVerify, BarriersOfTheSurroundings) {
+    for (const bool declared : {false, true}) {
+        Pool pool;
+        Maker m(pool);
+        if (declared) m.b.let("const unsigned", "ready", m.shared(m.n(512)));
+        m.b.call(K::mbarrier_wait, {m.u32("ready") + m.u32("get") * 8, m.n(0)});
+        EXPECT_EQ(told(verify(m.kernel)).find("the barrier has not been initialised") != std::string::npos, declared);
+    }
+}
+
 /// Of which nothing is to be said: text that does the work, conditions that belong together, names of parameters.
 TEST(KernelVerify, NothingIsSaidOfWhatTextDoes) {
     Pool pool;
@@ -654,6 +772,7 @@ TEST(KernelVerify, NothingIsSaidOfWhatTextDoes) {
     b.call(K::meet_cta);
     b.line("if (last) break;");
     b.close();
+    b.call(K::store, {m.other("store4"), pool.text(Type::other, "(int)width - height", false)});
     EXPECT_EQ(told(verify(m.kernel)), "");
 }
 

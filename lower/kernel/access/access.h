@@ -102,8 +102,8 @@ std::string write(Lowering& ctx, const Format& f, const std::string& base, const
 // ---- what accesses ask of caches ----
 CachingText plain_caching(Lowering& ctx, ir::InstId access);  ///< of ld and st
 std::string policy(Lowering& ctx, ir::Evict order);           ///< expression: a policy for the second cache
-/// copy_async<width> as the put asks for it.
-std::string copy_function(Lowering& ctx, ir::InstId put);
+/// The function that copies so many bytes as the put asks caches; empty: copy_async.
+std::string copy_function(Lowering& ctx, ir::InstId put, int bytes);
 enum class Bulk { load, multicast, store };
 /// tma_load, tma_multicast or tma_store, as the access of so many dimensions asks for it.
 std::string bulk_function(Lowering& ctx, ir::InstId access, Bulk kind, size_t rank);

@@ -19,10 +19,9 @@ constexpr const char* kPolicy = R"(__device__ __forceinline__ unsigned long long
     return policy;
 }
 )";
-constexpr const char* kCopyAll = R"(// As copy_async, and into the first cache.
-template <int width>
+constexpr const char* kCopyAll = R"(// As copy_async<WIDTH>, and into the first cache.
 __device__ __forceinline__ void $(unsigned to, const void* from, int bytes) {
-    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;" ::"r"(to), "l"(from), "n"(width), "r"(bytes) : "memory");
+    asm volatile("cp.async.ca.shared.global [%0], [%1], WIDTH, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 )";
 constexpr const char* kHint = ".L2::cache_hint";
@@ -51,9 +50,10 @@ CachingText plain_caching(Lowering& ctx, ir::InstId access) {
     return out;
 }
 
-std::string copy_function(Lowering& ctx, ir::InstId put) {
+std::string copy_function(Lowering& ctx, ir::InstId put, int bytes) {
     const bool all = std::string_view(caching_form(ctx.fn, put).operation) == "ca";
-    return all ? support(ctx, "copy_async_ca", "copy_async_ca", kCopyAll) : "copy_async";
+    const std::string width = number(bytes);
+    return all ? support(ctx, "copy_async_ca " + width, "copy_async_ca", replaced(kCopyAll, "WIDTH", width)) : "";
 }
 
 std::string bulk_function(Lowering& ctx, ir::InstId access, Bulk kind, size_t rank) {

@@ -17,13 +17,14 @@
 namespace tegula::lower {
 
 using ir::Op;
+using kernel::KernelOp;
 
 namespace {
 
 constexpr const char* kPairOfWords = R"(template <class Word>
-__device__ __forceinline__ void $(unsigned char* to, Word a, Word b) {
-    alignas(8) Word two[2] = {a, b};
-    *(uint2*)to = *(const uint2*)two;
+__device__ __forceinline__ uint2 $(Word a, Word b) {
+    alignas(8) const Word two[2] = {a, b};
+    return *(const uint2*)two;
 }
 )";
 /// What comes in its next trip is another program, which must not need what this one writes.
@@ -37,12 +38,13 @@ bool is_loop_over_programs(const ir::Function& fn, ir::InstId loop) {
 struct BulkStore {
     StoreBoxes boxes;
     ir::ValueId value;
-    int bytes = 0;                   ///< of an element
-    std::vector<int> order;          ///< tensor dimensions of the map
-    std::vector<std::string> start;  ///< by tensor dimension: the warp's first element
-    int along_m = 0, along_n = 0;    ///< tensor dimensions: down the accumulator's rows, along its columns
-    std::string map, area, at;  ///< parameter; address of the warp's slabs; where the lane writes in a box at column 0
-    std::string send;           ///< function that sends a box
+    int bytes = 0;                 ///< of an element
+    std::vector<int> order;        ///< tensor dimensions of the map
+    std::vector<Ex> start;         ///< by tensor dimension: the warp's first element
+    int along_m = 0, along_n = 0;  ///< tensor dimensions: down the accumulator's rows, along its columns
+    std::string map, send;         ///< parameter; function that sends a box
+    Ex area, pointer;              ///< the warp's slabs: address, pointer
+    Ex at;                         ///< where the lane writes in a box at column 0
 };
 
 bool reads_memory(const Lowering& ctx, ir::BlockId block, size_t from) {
@@ -79,14 +81,13 @@ std::string bulk_reduction(Lowering& ctx, ir::AtomicKind kind, size_t rank) {
         operands += ", \"r\"(" + x + ")";
     }
     return support(ctx, "tma_reduce " + name + dims, "tma_reduce_" + name,
-                           "__device__ __forceinline__ void $(int lane, const TensorMap* map, unsigned from" +
-                               parameters +
-                               ") {\n    asm volatile(\n        \"{\\n.reg .pred other;\\nsetp.ne.b32 other, %0, "
-                               "0;\\n@!other cp.reduce.async.bulk.tensor." +
-                               dims + ".global.shared::cta." + name + ".bulk_group [%1, {" + coordinates +
-                               "}], [%2];\\n\"\n        \"@!other cp.async.bulk.commit_group;\\n}\" ::\"r\"(lane), "
-                               "\"l\"(map), \"r\"(from)" +
-                               operands + "\n        : \"memory\");\n}\n");
+                   "__device__ __forceinline__ void $(int lane, const TensorMap* map, unsigned from" + parameters +
+                       ") {\n    asm volatile(\n        \"{\\n.reg .pred other;\\nsetp.ne.b32 other, %0, "
+                       "0;\\n@!other cp.reduce.async.bulk.tensor." +
+                       dims + ".global.shared::cta." + name + ".bulk_group [%1, {" + coordinates +
+                       "}], [%2];\\n\"\n        \"@!other cp.async.bulk.commit_group;\\n}\" ::\"r\"(lane), "
+                       "\"l\"(map), \"r\"(from)" +
+                       operands + "\n        : \"memory\");\n}\n");
 }
 
 /// Where the warp's part starts in the tensor, and the lane's in a box.
@@ -110,66 +111,69 @@ void bulk_addresses(Lowering& ctx, BulkStore& s, ir::InstId id) {
                 : bulk_map(ctx, inst, slot, {s.along_n, s.along_m}, {b.columns, b.rows}, swizzled ? b.row_bytes : 0);
     s.order = ctx.kernel.tensor_maps[slot].order;
     s.start = bulk_start(ctx, inst);
-    const std::string x = ctx.out.fresh("x"), y = ctx.out.fresh("y"), warp = "(t >> 5)";
-    std::string &row = s.start[static_cast<size_t>(s.along_m)], &column = s.start[static_cast<size_t>(s.along_n)];
-    ctx.out.line("const int " + y + " = " + row +
-                 (b.warps_m > 1 ? " + (t >> 5 & " + number(b.warps_m - 1) + ") * " + number(b.rows) : "") + ";");
-    ctx.out.line("const int " + x + " = " + column +
-                 (b.warps_n > 1 ? " + " + warp + " / " + number(b.warps_m) + " * " + number(b.run) : "") + ";");
+    const auto variable = [&](kernel::Type type, const char* stem) { return ctx.pool.name(type, ctx.out.fresh(stem)); };
+    const Ex x = variable(kernel::Type::i32, "x"), y = variable(kernel::Type::i32, "y"), t = ctx.thread, warp = t >> 5;
+    Ex &row = s.start[static_cast<size_t>(s.along_m)], &column = s.start[static_cast<size_t>(s.along_n)];
+    ctx.out.let("const int", y.text(), b.warps_m > 1 ? row + (warp & (b.warps_m - 1)) * b.rows : row);
+    ctx.out.let("const int", x.text(), b.warps_n > 1 ? column + warp / b.warps_m * b.run : column);
     row = y;
     column = x;
-    s.area = ctx.out.fresh("area");
-    ctx.out.line("const unsigned " + s.area + " = shared_address(" +
-                 scratch(ctx, id, "unsigned char", b.warp_bytes() * ctx.fn.gpu->warps) + ") + " + warp + " * " +
-                 number(b.warp_bytes()) + ";");
+    s.area = variable(kernel::Type::u32, "area");
+    const std::string slabs = scratch(ctx, id, "unsigned char", b.warp_bytes() * ctx.fn.gpu->warps);
+    s.pointer = ctx.pool.text(kernel::Type::other, slabs, true);
+    ctx.out.let("const unsigned", s.area.text(), address_of(s.pointer) + warp * b.warp_bytes());
     // Chunk numbers of 16 bytes are XORed with address bits 7 and up: 128 bytes per row, each row its own; 64: two rows
     // share one; 32: four.
     const int keys = b.row_bytes / 16 - 1, shift = b.row_bytes == 128 ? 0 : b.row_bytes == 64 ? 1 : 2;
-    std::string lane_row = by_rows ? "(t & 31)" : matrices ? "(t & 15)" : "(t >> 2 & 7)";
-    std::string chunk = by_rows        ? ""
-                        : matrices     ? b.row_bytes > 16 ? "(t >> 4 & 1)" : ""
-                        : s.bytes == 4 ? "(t >> 1 & 1)"
-                                       : "";
-    std::string inside = matrices || by_rows ? "" : s.bytes == 4 ? " + (t & 1) * 8" : " + (t & 3) * 2";
+    const Ex none = ctx.pool.number(0);
+    Ex lane_row = by_rows ? t & 31 : matrices ? t & 15 : t >> 2 & 7;
+    Ex chunk = by_rows || (matrices && b.row_bytes <= 16) ? none
+               : matrices                                 ? t >> 4 & 1
+               : s.bytes == 4                             ? t >> 1 & 1
+                                                          : none;
+    Ex inside = matrices || by_rows ? none : s.bytes == 4 ? (t & 1) * 8 : (t & 3) * 2;
     if (b.transposed && by_rows) {
-        lane_row = "0";
-        inside = " + (t & 31) * " + number(s.bytes);
+        lane_row = none;
+        inside = (t & 31) * s.bytes;
     } else if (b.transposed) {
-        lane_row = matrices ? "((t >> 1 & 8) + (t & 7))" : "(t & 3) * 2";
-        chunk = matrices ? "(t >> 3 & 1)" : "(t >> 4 & 1)";
-        inside = matrices ? "" : " + (t >> 2 & 3) * 4";
+        lane_row = matrices ? (t >> 1 & 8) + (t & 7) : (t & 3) * 2;
+        chunk = matrices ? t >> 3 & 1 : t >> 4 & 1;
+        inside = matrices ? none : (t >> 2 & 3) * 4;
     }
-    const std::string key =
-        keys && swizzled ? "(" + lane_row + (shift ? " >> " + number(shift) : "") + " & " + number(keys) + ")" : "";
-    std::string at = lane_row + " * " + number(b.row_bytes);
-    if (!chunk.empty() || !key.empty())
-        at += " + ((" + chunk + (chunk.empty() || key.empty() ? "" : " ^ ") + key + ") << 4)";
-    at += inside;
-    s.at = ctx.out.fresh("at");
-    ctx.out.line("const unsigned " + s.at + " = " + at + ";");
+    if (swizzled) chunk = chunk.is(0) ? lane_row >> shift & keys : chunk ^ (lane_row >> shift & keys);
+    s.at = variable(kernel::Type::u32, "at");
+    ctx.out.let("const unsigned", s.at.text(), lane_row * b.row_bytes + (chunk << 4) + inside);
 }
 
 /// One statement that rounds pairs of a sum's registers and writes them: as operands or values of their own they would
 /// go through all of the compiler's passes.
-std::string stored_sum(const std::string& sum, const std::vector<int>& first, const std::string& pair,
-                       const std::string& to, bool transposed) {
+void store_sum(Lowering& ctx, const std::string& sum, const std::vector<int>& first, const char* pair, Ex to,
+               bool transposed) {
     std::string text, words;
     for (size_t i = 0; i < first.size(); ++i) {
         const std::string word = "two" + number(static_cast<int64_t>(i));
-        text += "cvt.rn." + pair + ".f32 " + word + ", " + sum + number(first[i] + 1) + ", " + sum + number(first[i]) +
-                "; ";
+        text += "cvt.rn." + std::string(pair) + ".f32 " + word + ", " + sum + number(first[i] + 1) + ", " + sum +
+                number(first[i]) + "; ";
         words += (i ? ", " : "") + word;
     }
     const std::string count = number(static_cast<int64_t>(first.size()));
-    return "asm volatile(\"{.reg .b32 two<" + count + ">; " + text + "stmatrix.sync.aligned.m8n8.x" + count +
-           (transposed ? ".trans" : "") + ".shared.b16 [%0], {" + words + "};}\" :: \"r\"(" + to + ") : \"memory\");";
+    const std::string statement = "\"{.reg .b32 two<" + count + ">; " + text + "stmatrix.sync.aligned.m8n8.x" + count +
+                                  (transposed ? ".trans" : "") + ".shared.b16 [%0], {" + words + "};}\"";
+    ctx.out.call(KernelOp::stmatrix_named,
+                 {ctx.pool.text(kernel::Type::other, statement, true), to, ctx.pool.name(kernel::Type::other, sum)});
+}
+
+KernelOp stmatrix(bool four, bool transposed) {
+    if (four) return transposed ? KernelOp::stmatrix_x4_trans : KernelOp::stmatrix_x4;
+    return transposed ? KernelOp::stmatrix_x2_trans : KernelOp::stmatrix_x2;
 }
 
 /// Writes and sends one box, whose first element in the first warp is (row, column).
 void bulk_box(Lowering& ctx, const BulkStore& s, int64_t row, int64_t column, int64_t slab) {
     const TileLayout& l = layout(ctx, s.value);
-    const std::string tile = name(ctx, s.value),
-                      base = slab ? s.area + " + " + number(slab * s.boxes.slab_bytes()) : s.area;
+    const int64_t offset = slab * s.boxes.slab_bytes();
+    const std::string tile = name(ctx, s.value);
+    const Ex base = s.area + offset;
     const Format& f = ctx.fn.elem(s.value);
     const auto reg = [&](int64_t c, int64_t r) {
         TileLayout::Point p{};
@@ -189,31 +193,29 @@ void bulk_box(Lowering& ctx, const BulkStore& s, int64_t row, int64_t column, in
         return pair_function(ctx, *def) + "(" + at(ctx, from, ctx.pool.number(r)) + ", " +
                at(ctx, from, ctx.pool.number(r + 1)) + ")";
     };
+    const auto word = [&](int r) { return ctx.pool.text(kernel::Type::u32, pair(r), false); };
     const auto place = [&](int64_t c) {
-        if (s.boxes.transposed) return c ? s.at + " + " + number(c * s.boxes.row_bytes) : s.at;
-        return c ? "(" + s.at + " ^ " + number(c * s.bytes) + ")" : s.at;
+        return s.boxes.transposed ? s.at + c * s.boxes.row_bytes : s.at ^ c * s.bytes;
     };
-    const int64_t offset = slab * s.boxes.slab_bytes();
-    const std::string bytes = s.area + "_bytes + " + (offset ? number(offset) + " + " : "");
+    const auto store = [&](const char* type, Ex to, const std::string& value) {
+        ctx.out.call(KernelOp::store_shared, {ctx.pool.text(kernel::Type::other, type, true), to,
+                                              ctx.pool.text(kernel::Type::other, value, false)});
+    };
+    const auto one = [&](int r) { return tile + "[" + number(r) + "]"; };
     if (s.boxes.transposed && (s.boxes.rows == 32 || s.bytes != 2)) {
-        const auto put = [&](const std::string& at, const std::string& value) {
-            ctx.out.line("*(" + type_of(ctx, s.value) + "*)(" + bytes + at + ") = " + value + ";");
-        };
-        const std::string low = "(unsigned short)", line_bytes = " + " + number(s.boxes.row_bytes);
         for (int64_t c = 0; c < s.boxes.columns; c += s.boxes.rows == 32 ? 2 : 8)
             for (int64_t r = 0; r < (s.boxes.rows == 32 ? 1 : 16); r += 8) {
                 const int first = reg(c, r);
-                const std::string at =
-                    (r ? "(" + s.at + " ^ 32)" : s.at) + (c ? " + " + number(c * s.boxes.row_bytes) : "");
-                std::string one = tile + "[" + number(first) + "]", other = tile + "[" + number(first + 1) + "]";
+                const Ex to = s.pointer + offset + (r ? s.at ^ 32 : s.at) + c * s.boxes.row_bytes;
+                std::string low = one(first), high = one(first + 1);
                 if (s.bytes == 2) {
                     const std::string two = ctx.out.fresh("two");
-                    ctx.out.line("const unsigned " + two + " = " + pair(first) + ";");
-                    one = low + two;
-                    other = low + "(" + two + " >> 16)";
+                    ctx.out.let("const unsigned", two, word(first));
+                    low = "(unsigned short)" + two;
+                    high = "(unsigned short)(" + two + " >> 16)";
                 }
-                put(at, one);
-                put(at + line_bytes, other);
+                store_to_shared(ctx, s.value, to, low);
+                store_to_shared(ctx, s.value, to + s.boxes.row_bytes, high);
             }
     } else if (s.boxes.rows == 32) {
         const int per = 4 / s.bytes;
@@ -223,47 +225,46 @@ void bulk_box(Lowering& ctx, const BulkStore& s, int64_t row, int64_t column, in
             for (int i = 0; i < 4; ++i)
                 words += (i ? ", " : "") +
                          (s.bytes == 2 ? pair(first + 2 * i) : packed(ctx, tile, f, ctx.pool.number(first + i * per)));
-            ctx.out.line("*(uint4*)(" + bytes + place(c) + ") = make_uint4(" + words + ");");
+            store("uint4", s.pointer + offset + place(c), "make_uint4(" + words + ")");
         }
     } else if (s.bytes == 2) {
         const int64_t per = s.boxes.columns > 8 ? 4 : 2;
         for (int64_t c = 0; c < s.boxes.columns; c += 4 * per) {
             std::vector<int> first;
             for (int64_t i = 0; i < per; ++i) first.push_back(reg(c + i / 2 * 8, i % 2 * 8));
-            const std::string to = base + " + " + place(c);
+            const Ex to = base + place(c);
             if (sum != ctx.values.sums.end()) {
-                ctx.out.line(stored_sum(sum->second, first, ctx.fn.type(s.value).elem == Fmt::bf16 ? "bf16x2" : "f16x2",
-                                        to, s.boxes.transposed));
+                const bool brain = ctx.fn.type(s.value).elem == Fmt::bf16;
+                store_sum(ctx, sum->second, first, brain ? "bf16x2" : "f16x2", to, s.boxes.transposed);
                 continue;
             }
-            std::string words;
-            for (int r : first) words += ", " + pair(r);
-            ctx.out.line("stmatrix_x" + number(per) + (s.boxes.transposed ? "_trans(" : "(") + to + words + ");");
+            std::vector<Ex> operands{to};
+            for (int r : first) operands.push_back(word(r));
+            ctx.out.call(stmatrix(per == 4, s.boxes.transposed), std::move(operands));
         }
     } else {
-        const std::string to = ctx.out.fresh("to");
-        ctx.out.line("unsigned char* const " + to + " = " + s.area + "_bytes" + (offset ? " + " + number(offset) : "") +
-                     ";");
+        const Ex to = ctx.pool.name(kernel::Type::other, ctx.out.fresh("to"));
+        ctx.out.let("unsigned char* const", to.text(), s.pointer + offset);
         for (int64_t c = 0; c < s.boxes.columns; c += 8)
             for (int64_t r = 0; r < 16; r += 8) {
                 const int first = reg(c, r);
-                const std::string p = to + " + " + place(c) + (r ? " + " + number(8 * s.boxes.row_bytes) : "");
+                const std::string low = one(first), high = one(first + 1);
+                const Ex p = to + place(c) + r * s.boxes.row_bytes;
                 if (s.bytes == 4)
-                    ctx.out.line(support(ctx, "pair of words", "put_two", kPairOfWords) + "(" + p + ", " + tile +
-                                 "[" + number(first) + "], " + tile + "[" + number(first + 1) + "]);");
+                    store("uint2", p,
+                          support(ctx, "pair of words", "two_words", kPairOfWords) + "(" + low + ", " + high + ")");
                 else
-                    ctx.out.line("*(unsigned short*)(" + p + ") = (unsigned short)((unsigned char)" + tile + "[" +
-                                 number(first) + "] | (unsigned char)" + tile + "[" + number(first + 1) + "] << 8);");
+                    store("unsigned short", p,
+                          "(unsigned short)((unsigned char)" + low + " | (unsigned char)" + high + " << 8)");
             }
     }
-    ctx.out.line("fence_async();");
-    ctx.out.line("__syncwarp();");
-    std::string coordinates;
-    for (int d : s.order) {
-        const int64_t plus = d == s.along_n ? column : d == s.along_m ? row : 0;
-        coordinates += ", " + s.start[static_cast<size_t>(d)] + (plus ? " + " + number(plus) : "");
-    }
-    ctx.out.line(s.send + "(t & 31, &" + s.map + ", " + base + coordinates + ");");
+    ctx.out.call(KernelOp::fence_async);
+    ctx.out.call(KernelOp::meet_warp);
+    std::vector<Ex> operands{ctx.pool.name(kernel::Type::other, s.send), ctx.thread & 31, address_of_map(ctx, s.map),
+                             base};
+    for (int d : s.order)
+        operands.push_back(s.start[static_cast<size_t>(d)] + (d == s.along_n ? column : d == s.along_m ? row : 0));
+    ctx.out.call(KernelOp::tma_store, std::move(operands));
 }
 
 void bulk_store(Lowering& ctx, ir::InstId id) {
@@ -277,28 +278,32 @@ void bulk_store(Lowering& ctx, ir::InstId id) {
     s.boxes = *boxes;
     if (boxes->transposed) ctx.formats.need("stmatrix_trans");
     converge(ctx);
-    ctx.out.open("");
+    ctx.out.open_block();
     bulk_addresses(ctx, s, id);
     s.send = inst.op == Op::store
                  ? bulk_function(ctx, id, Bulk::store, s.order.size())
                  : bulk_reduction(ctx, static_cast<ir::AtomicKind>(ctx.fn.attrs(inst)[1]), s.order.size());
-    if (s.bytes != 2 || s.boxes.rows == 32)
-        ctx.out.line("unsigned char* const " + s.area +
-                     "_bytes = " + scratch(ctx, id, "unsigned char", s.boxes.warp_bytes() * ctx.fn.gpu->warps) +
-                     " + (t >> 5) * " + number(s.boxes.warp_bytes()) + ";");
+    if (s.bytes != 2 || s.boxes.rows == 32) {
+        const Ex slabs = s.pointer;
+        s.pointer = ctx.pool.name(kernel::Type::other, s.area.text() + "_bytes");
+        ctx.out.let("unsigned char* const", s.pointer.text(), slabs + (ctx.thread >> 5) * s.boxes.warp_bytes());
+    }
     const Shape& shape = ctx.fn.type(s.value).shape;
     int sent = 0;
     for (int64_t row = 0; row < shape[s.boxes.turned]; row += int64_t{s.boxes.rows} * s.boxes.warps_m)
         for (int64_t column = 0; column < shape[!s.boxes.turned]; column += s.boxes.columns) {
             if (column % (s.boxes.run * s.boxes.warps_n) >= s.boxes.run) continue;  // of another warp
             if (sent >= s.boxes.slabs) {
-                ctx.out.line("tma_store_read<" + number(s.boxes.slabs - 1) + ">();");
-                ctx.out.line("__syncwarp();");
+                ctx.out.call(KernelOp::tma_store_read, {ctx.pool.number(s.boxes.slabs - 1)});
+                ctx.out.call(KernelOp::meet_warp);
             }
             bulk_box(ctx, s, row, column, sent++ % s.boxes.slabs);
         }
-    ctx.out.line(is_last_access(ctx, id) ? "tma_store_read<0>();" : "tma_store_done();");
-    ctx.out.line("__syncwarp();");
+    if (is_last_access(ctx, id))
+        ctx.out.call(KernelOp::tma_store_read, {ctx.pool.number(0)});
+    else
+        ctx.out.call(KernelOp::tma_store_done);
+    ctx.out.call(KernelOp::meet_warp);
     ctx.out.close();
 }
 

@@ -22,26 +22,35 @@ void wait_for_copies(Lowering& ctx, ir::InstId id);
 std::vector<Ex> put_coordinates(Lowering& ctx, ir::InstId id, const SharedLayout& l, Ex row, Ex column);
 Ex put_condition(Lowering& ctx, ir::InstId id, const std::vector<Ex>& coordinates, int except);
 void ring_state(Lowering& ctx, bool producer, bool consumer);  ///< declares the counters of all rings
-void advance(Lowering& ctx, const std::string& stage, const std::string& phase, int stages);
+void advance(Lowering& ctx, Ex stage, Ex phase, int stages);
 void give_back(Lowering& ctx, ir::InstId release);  ///< the oldest stage taken
-std::string stage_address(const Ring& ring, const std::string& stage);
+/// The same under a condition, which says that more than `beyond` stages are taken.
+void give_back_if(Lowering& ctx, ir::InstId release, Ex condition, int beyond);
+Ex stage_address(const Ring& ring, Ex stage);  ///< unsigned char*
 /// C int coordinates of a part's first element, by tensor dimension.
-std::vector<std::string> bulk_start(Lowering& ctx, const ir::Inst& access);
+std::vector<Ex> bulk_start(Lowering& ctx, const ir::Inst& access);
 /// Name of the tensor map that cuts the access's tensor into boxes of `box` elements: contiguous dimension, then across
 /// (-1: none).
 std::string bulk_map(Lowering& ctx, const ir::Inst& access, size_t slot, std::array<int, 2> dims,
                      std::array<int64_t, 2> box, int swizzle);
+inline Ex address_of_map(Lowering& ctx, const std::string& map) {
+    return ctx.pool.text(kernel::Type::other, "&" + map, true);
+}
 void tma_put(Lowering& ctx, ir::InstId id, Ring& ring);
 void thread_put(Lowering& ctx, ir::InstId id, Ring& ring);
 // Own rings (channel/own.cpp).
-void own_put(Lowering& ctx, ir::InstId id, const Ring& ring, const std::string& to);
-void own_vectors(Lowering& ctx, const Part& part, bool checked, const std::string& to, const std::string& fill);
+void own_put(Lowering& ctx, ir::InstId id, const Ring& ring, Ex to);
+void own_vectors(Lowering& ctx, const Part& part, bool checked, Ex to, const std::string& fill);
 void own_get(Lowering& ctx, ir::InstId id, Ring& ring);
-std::string own_slot(Lowering& ctx, ir::ValueId tile, const std::string& stage, Ex r);
+Ex own_slot(Lowering& ctx, ir::ValueId tile, Ex stage, Ex r);
 ir::ValueId taken_from(const Lowering& ctx, ir::ValueId channel);  ///< the tile that the channel's one get gives
-void shared_put(Lowering& ctx, ir::InstId id, const Ring& ring, const std::string& to);
-void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& ring, const std::string& to);
-void copy_elements(Lowering& ctx, ir::InstId id, const Ring& ring, const std::string& to);
+void shared_put(Lowering& ctx, ir::InstId id, const Ring& ring, Ex to);
+void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& ring, Ex to);
+void copy_elements(Lowering& ctx, ir::InstId id, const Ring& ring, Ex to);
+/// Starts the copy of a put to shared memory: `bytes` in all, of which `count` are read.
+void start_copy(Lowering& ctx, ir::InstId put, int bytes, Ex to, Ex from, Ex count);
+/// Writes text of an element of the type that `like` has.
+void store_to_shared(Lowering& ctx, ir::ValueId like, Ex to, const std::string& element);
 bool continues(const Lowering& ctx, ir::InstId id,
                bool forward);  ///< does the same op on a copied channel stand next to it?
 

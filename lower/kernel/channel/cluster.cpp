@@ -14,6 +14,7 @@
 namespace tegula::lower {
 
 using ir::Op;
+using kernel::KernelOp;
 
 bool clustered(const Lowering& ctx) { return ctx.fn.gpu->cluster_size() > 1; }
 
@@ -26,12 +27,17 @@ std::string cluster_rank(Lowering& ctx) {
     return it->second;
 }
 
-std::string cluster_place(Lowering& ctx, int axis) {
+namespace {
+
+Ex place_in_cluster(Lowering& ctx, int axis) {
     int below = 1;
     for (int d = 0; d < axis; ++d) below *= ctx.fn.gpu->cluster[static_cast<size_t>(d)];
-    return "(" + cluster_rank(ctx) + (below > 1 ? " / " + number(below) : "") + " % " +
-           number(ctx.fn.gpu->cluster[static_cast<size_t>(axis)]) + ")";
+    return ctx.pool.name(kernel::Type::u32, cluster_rank(ctx)) / below % ctx.fn.gpu->cluster[static_cast<size_t>(axis)];
 }
+
+}  // namespace
+
+std::string cluster_place(Lowering& ctx, int axis) { return "(" + place_in_cluster(ctx, axis).text() + ")"; }
 
 std::string cluster_number(Lowering& ctx) {
     return clustered(ctx) ? "program / " + number(ctx.fn.gpu->cluster_size()) : "program";
@@ -48,19 +54,18 @@ void share_ring(Lowering& ctx, Ring& r) {
     ctx.formats.need("cluster");
     ctx.formats.need("tma");
     const GpuForm& gpu = *ctx.fn.gpu;
+    const Ex lane = ctx.thread & 31;
     unsigned mask = 1;
-    std::string part, own, peer, lane = "(t & 31)";
+    Ex part, own, peer;
     int stride = 1, inside = 1;
     for (int d = 0; d < 3; ++d) {
         const int extent = gpu.cluster[static_cast<size_t>(d)];
         if (r.form->multicast >> d & 1) {
-            const auto plus = [](std::string& sum, const std::string& term) {
-                sum += (sum.empty() ? "" : " + ") + term;
-            };
-            const auto times = [](int factor) { return factor > 1 ? " * " + number(factor) : std::string(); };
-            plus(part, cluster_place(ctx, d) + times(inside));
-            plus(own, cluster_place(ctx, d) + times(stride));
-            plus(peer, lane + (inside > 1 ? " / " + number(inside) : "") + " % " + number(extent) + times(stride));
+            const auto add = [](Ex& sum, Ex term) { sum = sum ? sum + term : term; };
+            const Ex place = place_in_cluster(ctx, d);
+            add(part, place * inside);
+            add(own, place * stride);
+            add(peer, lane / inside % extent * stride);
             unsigned all = 0;
             for (int i = 0; i < extent; ++i) all |= mask << (i * stride);
             mask = all;
@@ -69,16 +74,18 @@ void share_ring(Lowering& ctx, Ring& r) {
         stride *= extent;
     }
     r.sharers = inside;
-    const std::string first = ctx.out.fresh("first_sharer");
-    r.part = ctx.out.fresh("part");
-    r.mask = ctx.out.fresh("sharers");
-    r.peer_empty = ctx.out.fresh("peer_empty");
-    ctx.out.line("[[maybe_unused]] const unsigned " + first + " = " + cluster_rank(ctx) + " - (" + own + "), " +
-                 r.part + " = " + part + ";");
-    ctx.out.line("[[maybe_unused]] const unsigned short " + r.mask + " = (unsigned short)(" + number(mask) + "u << " +
-                 first + ");");
-    ctx.out.line("[[maybe_unused]] const unsigned " + r.peer_empty + " = address_in_cluster(" + r.empty + ", " + first +
-                 " + " + peer + ");");
+    const auto variable = [&](kernel::Type of, const char* stem) { return ctx.pool.name(of, ctx.out.fresh(stem)); };
+    const Ex first = variable(kernel::Type::u32, "first_sharer");
+    r.part = variable(kernel::Type::u32, "part");
+    r.mask = variable(kernel::Type::other, "sharers");
+    r.peer_empty = variable(kernel::Type::u32, "peer_empty");
+    const std::string type = "[[maybe_unused]] const unsigned";
+    ctx.out.let(type, first.text(), ctx.pool.name(kernel::Type::u32, cluster_rank(ctx)) - own);
+    ctx.out.let(type, r.part.text(), part);
+    ctx.out.let(type + " short", r.mask.text(), ctx.pool.constant(kernel::Type::u32, mask) << first);
+    ctx.out.let(type, r.peer_empty.text(),
+                ctx.pool.call(kernel::Type::u32, "address_in_cluster", {r.empty, first + peer}));
+    ctx.kernel.form.rings[r.number].peer_empty = r.peer_empty.text();
 }
 
 /// Emits the part that computes, which says behind the last use of a ring that it is done with the memory of its peers.
@@ -94,7 +101,7 @@ void block_in_cluster(Lowering& ctx, ir::BlockId id) {
     while (last > 0 && !uses_ring(insts[last])) --last;
     for (size_t i = 0; i < insts.size(); ++i) {
         instruction(ctx, insts[i]);
-        if (i == last) ctx.out.line("cluster_arrive();");
+        if (i == last) ctx.out.call(KernelOp::cluster_arrive);
     }
 }
 

@@ -14,6 +14,7 @@
 namespace tegula::lower {
 
 using ir::Op;
+using kernel::KernelOp;
 
 namespace {
 
@@ -45,6 +46,15 @@ std::vector<Ex> in_tile(const SharedLayout& l, Ex row, Ex column) {
     return l.contiguous == 1 ? std::vector<Ex>{row, column} : std::vector<Ex>{column, row};
 }
 
+/// Opens a loop in which the threads share the elements of a tile, `per` of a row at a time; row and column.
+std::pair<Ex, Ex> open_copy(Lowering& ctx, int64_t rows, int64_t in_row, int64_t per, int unroll) {
+    const Ex i = ctx.pool.name(kernel::Type::i32, "i");
+    ctx.out.open_for({"int", "i", ctx.thread, lt(i, rows * in_row), "i += " + number(group_threads(ctx)), unroll, {}});
+    ctx.out.let("const int", "row", i / in_row);
+    ctx.out.let("const int", "column", i % in_row * per);
+    return {ctx.pool.counter("row", rows), ctx.pool.counter("column", in_row * per)};
+}
+
 }  // namespace
 
 bool continues(const Lowering& ctx, ir::InstId id, bool forward) {
@@ -67,40 +77,43 @@ bool continues(const Lowering& ctx, ir::InstId id, bool forward) {
 void wait_for_copies(Lowering& ctx, ir::InstId id) {
     if (ctx.fn.gpu->arch->cp_async) {
         // The run of gets that starts here waits once, for the longest of its channels.
-        std::string newer;
+        Ex newer;
         const std::vector<ir::InstId>& list = ctx.fn.block(ctx.fn.inst(id).parent).insts;
         for (auto it = std::find(list.begin(), list.end(), id);; ++it) {
             if (ctx.fn.inst(*it).op != Op::channel_get) continue;
-            const std::string mine = "(int)" + ring(ctx, ctx.fn.operands(ctx.fn.inst(*it))[0]).ahead + " - 1";
-            newer = newer.empty() ? mine : "min(" + newer + ", " + mine + ")";
+            const Ex mine = i32(ring(ctx, ctx.fn.operands(ctx.fn.inst(*it))[0]).ahead) - 1;
+            newer = newer ? ctx.pool.call(kernel::Type::i32, "min", {newer, mine}) : mine;
             if (!continues(ctx, *it, true)) break;
         }
-        ctx.formats.need("cp_async");
-        ctx.out.line("copy_async_wait(" + newer + ");");
+        ctx.out.call(KernelOp::copy_wait, {newer});
     }
     if (ring(ctx, ctx.fn.operands(ctx.fn.inst(id))[0]).form->own) return;  // nobody else reads
-    if (ctx.fn.gpu->arch->wgmma) {
-        ctx.formats.need("fence_async");
-        ctx.out.line("fence_async();");
-    }
+    if (ctx.fn.gpu->arch->wgmma) ctx.out.call(KernelOp::fence_async);
     sync(ctx);
 }
 
 void thread_put(Lowering& ctx, ir::InstId id, Ring& r) {
-    ctx.out.open("");
-    const std::string to = ctx.out.fresh("to");
-    ctx.out.line("unsigned char* const " + to + " = " + stage_address(r, r.put) + ";");
+    ctx.out.open_block();
+    const Ex to = ctx.pool.name(kernel::Type::other, ctx.out.fresh("to"));
+    ctx.out.let("unsigned char* const", to.text(), stage_address(r, r.put));
     r.form->own ? own_put(ctx, id, r, to) : shared_put(ctx, id, r, to);
     ctx.out.close();
-    ctx.out.line("++" + r.ahead + ";");
-    if (ctx.fn.gpu->arch->cp_async && !continues(ctx, id, true)) {
-        ctx.formats.need("cp_async");
-        ctx.out.line("copy_async_commit();");
-    }
-    advance(ctx, r.put, "", r.form->stages);
+    ctx.out.call(KernelOp::count_put, {r.ahead});
+    if (ctx.fn.gpu->arch->cp_async && !continues(ctx, id, true)) ctx.out.call(KernelOp::copy_commit);
+    advance(ctx, r.put, {}, r.form->stages);
 }
 
-void shared_put(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to) {
+void start_copy(Lowering& ctx, ir::InstId put, int bytes, Ex to, Ex from, Ex count) {
+    const std::string function = copy_function(ctx, put, bytes);
+    if (!function.empty())
+        ctx.out.call(KernelOp::copy_async_by, {ctx.pool.name(kernel::Type::other, function), to, from, count});
+    else if (bytes == 16)
+        ctx.out.call(KernelOp::copy_async, {to, from, count});
+    else
+        ctx.out.call(KernelOp::copy_async_of, {ctx.pool.number(bytes), to, from, count});
+}
+
+void shared_put(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::ValueId tensor = ctx.fn.operands(inst)[0];
     const Tile tile = tile_of(r.form->layout, ctx.fn.access(inst));
@@ -141,60 +154,54 @@ Ex put_condition(Lowering& ctx, ir::InstId id, const std::vector<Ex>& coordinate
     return out;
 }
 
-void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to) {
+void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
     const ir::ValueId tensor = ctx.fn.operands(ctx.fn.inst(id))[0];
     const SharedLayout& l = r.form->layout;
     const Tile tile = tile_of(l, ctx.fn.access(ctx.fn.inst(id)));
     const int64_t bytes = l.elem_bytes, per = 16 / bytes, in_row = tile.columns / per, chunks = tile.rows * in_row;
     ctx.formats.need("shared");
-    ctx.formats.need("cp_async");
     // Rows begin on 16 bytes, and so does the tile: then every chunk does.
     const std::vector<Ex> first = put_coordinates(ctx, id, l, ctx.pool.number(0), ctx.pool.number(0));
-    Ex odd = u64(ctx.pool.name(kernel::Type::other, name(ctx, tensor))) | u64(first[tile.contiguous] * bytes);
+    const Ex base = ctx.pool.name(kernel::Type::other, name(ctx, tensor));
+    Ex odd = u64(base) | u64(first[tile.contiguous] * bytes);
     for (size_t d = 0; d < first.size(); ++d)
         if (d != tile.contiguous) odd = odd | u64(stride(ctx, tensor, static_cast<int>(d)) * bytes);
-    ctx.out.open("if (" + eq(odd & 15, 0).text() + ")");
+    ctx.out.open_if(eq(odd & 15, 0));
     const int64_t trips = (chunks + group_threads(ctx) - 1) / group_threads(ctx);
-    ctx.out.line(trips <= 16 ? "#pragma unroll" : "#pragma unroll 1");
-    ctx.out.open("for (int i = t; i < " + number(chunks) + "; i += " + number(group_threads(ctx)) + ")");
-    ctx.out.line("const int row = i / " + number(in_row) + ", column = i % " + number(in_row) + " * " + number(per) +
-                 ";");
-    const Ex row = ctx.pool.counter("row", tile.rows), column = ctx.pool.counter("column", tile.columns);
+    const auto [row, column] = open_copy(ctx, tile.rows, in_row, per, trips <= 16 ? kernel::kUnrollAll : 1);
     const std::vector<Ex> at = put_coordinates(ctx, id, l, row, column);
-    const Ex x = at[tile.contiguous];
-    ctx.out.line("const long long left = " + (extent(ctx, tensor, static_cast<int>(tile.contiguous)) - x).text() + ";");
-    const Ex some = both(ge(x, 0), gt(ctx.pool.name(kernel::Type::i64, "left"), 0));
-    ctx.out.line(
-        "const bool some = " + both(some, put_condition(ctx, id, at, static_cast<int>(tile.contiguous))).text() + ";");
-    ctx.out.line("const int count = !some ? 0 : left < " + number(per) + " ? (int)left : " + number(per) + ";");
-    const std::string function = copy_function(ctx, id);
-    ctx.out.line((function == "copy_async" ? "copy_async_16" : function + "<16>") + "(shared_address(" + to + " + " +
-                 shared_address(ctx, l, in_tile(l, row, column)).atom() + "), " + name(ctx, tensor) + " + (some ? " +
-                 offset(ctx, tensor, at).text() + " : 0), count * " + number(bytes) + ");");
+    const Ex x = at[tile.contiguous], left = ctx.pool.name(kernel::Type::i64, "left"),
+             some = ctx.pool.name(kernel::Type::pred, "some"), count = ctx.pool.name(kernel::Type::i32, "count"),
+             zero = ctx.pool.number(0), all = ctx.pool.number(per);
+    ctx.out.let("const long long", "left", extent(ctx, tensor, static_cast<int>(tile.contiguous)) - x);
+    ctx.out.let("const bool", "some",
+                both(both(ge(x, 0), gt(left, 0)), put_condition(ctx, id, at, static_cast<int>(tile.contiguous))));
+    ctx.out.let("const int", "count",
+                ctx.pool.select(negation(some), zero, ctx.pool.select(lt(left, per), i32(left), all)));
+    start_copy(ctx, id, 16, address_of(to + shared_address(ctx, l, in_tile(l, row, column))),
+               base + ctx.pool.select(some, offset(ctx, tensor, at), zero), count * bytes);
     ctx.out.close();
     ctx.out.otherwise();
     copy_elements(ctx, id, r, to);
     ctx.out.close();
 }
 
-void copy_elements(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to) {
+void copy_elements(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
     const ir::ValueId tensor = ctx.fn.operands(ctx.fn.inst(id))[0];
     const SharedLayout& l = r.form->layout;
     const Tile tile = tile_of(l, ctx.fn.access(ctx.fn.inst(id)));
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (int i = t; i < " + number(tile.rows * tile.columns) + "; i += " + number(group_threads(ctx)) +
-                 ")");
-    ctx.out.line("const int row = i / " + number(tile.columns) + ", column = i % " + number(tile.columns) + ";");
-    const Ex row = ctx.pool.counter("row", tile.rows), column = ctx.pool.counter("column", tile.columns);
+    const auto [row, column] = open_copy(ctx, tile.rows, tile.columns, 1, 1);
     const std::vector<Ex> at = put_coordinates(ctx, id, l, row, column);
-    ctx.out.line("*(" + type_of(ctx, tensor) + "*)(" + to + " + " +
-                 shared_address(ctx, l, in_tile(l, row, column)).atom() + ") = " +
-                 chosen(put_condition(ctx, id, at, -1),
-                        read(ctx, ctx.fn.elem(tensor), name(ctx, tensor), offset(ctx, tensor, at).text(),
-                             plain_caching(ctx, id)),
-                        zero(ctx, tensor)) +
-                 ";");
+    const std::string element =
+        read(ctx, ctx.fn.elem(tensor), name(ctx, tensor), offset(ctx, tensor, at).text(), plain_caching(ctx, id));
+    store_to_shared(ctx, tensor, to + shared_address(ctx, l, in_tile(l, row, column)),
+                    chosen(put_condition(ctx, id, at, -1), element, zero(ctx, tensor)));
     ctx.out.close();
+}
+
+void store_to_shared(Lowering& ctx, ir::ValueId like, Ex to, const std::string& element) {
+    const Ex type = ctx.pool.text(kernel::Type::other, type_of(ctx, like), true);
+    ctx.out.call(KernelOp::store_shared, {type, to, ctx.pool.text(kernel::Type::other, element, false)});
 }
 
 }  // namespace tegula::lower

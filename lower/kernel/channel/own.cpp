@@ -13,6 +13,7 @@
 namespace tegula::lower {
 
 using ir::Op;
+using kernel::KernelOp;
 
 namespace {
 
@@ -21,10 +22,10 @@ constexpr int kSlotBytes = 16;
 }  // namespace
 
 /// The address (unsigned char*) of register `r`, which is the first of a vector, in the stage at `stage`.
-std::string own_slot(Lowering& ctx, ir::ValueId tile, const std::string& stage, Ex r) {
+Ex own_slot(Lowering& ctx, ir::ValueId tile, Ex stage, Ex r) {
     const int bytes = static_cast<int>(ctx.fn.elem(tile).container_bytes()), in_slot = kSlotBytes / bytes;
     const Ex place = (r / in_slot * group_threads(ctx) + ctx.thread) * kSlotBytes + r % in_slot * bytes;
-    return "(" + stage + " + " + place.atom() + ")";
+    return stage + place;
 }
 
 ir::ValueId taken_from(const Lowering& ctx, ir::ValueId channel) {
@@ -36,7 +37,7 @@ ir::ValueId taken_from(const Lowering& ctx, ir::ValueId channel) {
     return {};
 }
 
-void own_put(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to) {
+void own_put(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
     Part part = part_of(ctx, id);
     const GpuChannel& form = *r.form;
     const std::string fill = ctx.formats.literal(ctx.fn.elem(part.value), form.fill);
@@ -44,15 +45,14 @@ void own_put(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to)
         each_register(ctx, part.value, [&](Ex at) {
             const std::string from = read(ctx, ctx.fn.elem(part.tensor), name(ctx, part.tensor),
                                           part_offset(ctx, part, at).text(), part.caching);
-            ctx.out.line("*(" + type_of(ctx, part.value) + "*)" + own_slot(ctx, part.value, to, at) + " = " +
-                         chosen(part_condition(ctx, part, at, true), from, fill) + ";");
+            store_to_shared(ctx, part.value, own_slot(ctx, part.value, to, at),
+                            chosen(part_condition(ctx, part, at, true), from, fill));
         });
     };
     if (part.vector * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()) < 4) return elements();
     const std::string other = form.fill ? fill : "";
     if (part.whole.is_true()) return own_vectors(ctx, part, true, to, other);
-    ctx.out.open("if (" + part.whole.text() +
-                 ")");  // the usual case, for all threads alike: addresses are one and constants
+    ctx.out.open_if(part.whole);  // the usual case, for all threads alike: addresses are one and constants
     own_vectors(ctx, part, false, to, other);
     ctx.out.otherwise();
     part.inside == Part::whole_vectors ? own_vectors(ctx, part, true, to, other) : elements();
@@ -60,47 +60,48 @@ void own_put(Lowering& ctx, ir::InstId id, const Ring& r, const std::string& to)
 }
 
 /// `fill`: text of what elements out of range are, "" for zero.
-void own_vectors(Lowering& ctx, const Part& part, bool checked, const std::string& to, const std::string& fill) {
+void own_vectors(Lowering& ctx, const Part& part, bool checked, Ex to, const std::string& fill) {
     ctx.formats.need("shared");
-    ctx.formats.need("cp_async");
-    const std::string bytes = number(part.vector * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes())),
-                      base = name(ctx, part.tensor), function = copy_function(ctx, part.inst);
+    const int size = static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()), bytes = part.vector * size;
+    const Ex base = ctx.pool.name(kernel::Type::other, name(ctx, part.tensor)), all = ctx.pool.number(bytes),
+             zero = ctx.pool.number(0);
     by_vectors(ctx, part, [&](Ex r) {
         const Ex ok = part_condition(ctx, part, r, checked);
-        const std::string slot = own_slot(ctx, part.value, to, r), offset = part_offset(ctx, part, r).text();
-        const auto copy = [&](const std::string& from, const std::string& count) {
-            return function + "<" + bytes + ">(shared_address(" + slot + "), " + base + " + " + from + ", " + count +
-                   ");";
+        const Ex slot = own_slot(ctx, part.value, to, r), offset = part_offset(ctx, part, r);
+        const auto copy = [&](Ex from, Ex count) {
+            start_copy(ctx, part.inst, bytes, address_of(slot), base + from, count);
         };
-        if (ok.is_true()) return ctx.out.line(copy("(" + offset + ")", bytes));
-        const std::string inside = ctx.out.fresh("inside");
-        ctx.out.line("const bool " + inside + " = " + ok.text() + ";");
-        if (fill.empty())
-            return ctx.out.line(copy("(" + inside + " ? " + offset + " : 0)", inside + " ? " + bytes + " : 0"));
-        ctx.out.line("if (" + inside + ") " + copy("(" + offset + ")", bytes));
-        ctx.out.open("else");
-        each(ctx, part.vector, [&](Ex i) {
-            ctx.out.line("((" + type_of(ctx, part.value) + "*)" + slot + ")[" + i + "] = " + fill + ";");
-        });
+        if (ok.is_true()) return copy(offset, all);
+        const Ex inside = ctx.pool.name(kernel::Type::pred, ctx.out.fresh("inside"));
+        ctx.out.let("const bool", inside.text(), ok);
+        if (fill.empty()) return copy(ctx.pool.select(inside, offset, zero), ctx.pool.select(inside, all, zero));
+        ctx.out.open_if(inside);
+        copy(offset, all);
+        ctx.out.otherwise();
+        each(ctx, part.vector, [&](Ex i) { store_to_shared(ctx, part.value, slot + i * size, fill); });
         ctx.out.close();
     });
 }
 
 void own_get(Lowering& ctx, ir::InstId id, Ring& r) {
+    using kernel::Type;
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::ValueId v = ctx.fn.result(inst);
     const int per = kSlotBytes / static_cast<int>(ctx.fn.elem(v).container_bytes()), count = registers(ctx, v) / per;
     declare(ctx, v);
-    ctx.out.open("");
-    const std::string from = ctx.out.fresh("from");
-    ctx.out.line("const unsigned char* const " + from + " = " + stage_address(r, r.get) + ";");
+    ctx.out.open_block();
+    const Ex from = ctx.pool.name(Type::other, ctx.out.fresh("from")), tile = ctx.pool.name(Type::other, name(ctx, v));
+    ctx.out.let("const unsigned char* const", from.text(), stage_address(r, r.get));
     each(ctx, count, [&](Ex slot) {
         const Ex first = slot * per;
         const std::string wide = ctx.out.fresh("wide");
-        ctx.out.line("alignas(16) " + type_of(ctx, v) + " " + wide + "[" + number(per) + "];");
-        ctx.out.line("*(uint4*)" + wide + " = *(const uint4*)" + own_slot(ctx, v, from, first) + ";");
-        each(ctx, per,
-             [&](Ex i) { ctx.out.line(name(ctx, v) + "[" + (first + i).text() + "] = " + wide + "[" + i + "];"); });
+        ctx.out.declare("alignas(16) " + type_of(ctx, v), wide, per);
+        ctx.out.call(KernelOp::load_shared, {ctx.pool.text(Type::other, "*(uint4*)" + wide, false),
+                                             ctx.pool.text(Type::other, "uint4", true), own_slot(ctx, v, from, first)});
+        each(ctx, per, [&](Ex i) {
+            ctx.out.assign(ctx.pool.index(Type::other, tile, first + i),
+                           ctx.pool.index(Type::other, ctx.pool.name(Type::other, wide), i));
+        });
     });
     ctx.out.close();
 }

@@ -17,6 +17,7 @@
 namespace tegula::lower {
 
 using ir::Op;
+using kernel::KernelOp;
 
 namespace {
 
@@ -29,6 +30,9 @@ std::vector<int> tile_axes(const ir::Access& access) {
         if (access.axes[d].kind != ir::Access::index) out.push_back(static_cast<int>(d));
     return out;
 }
+
+/// The barrier of a stage.
+Ex barrier_of(const Ring& ring, Ex first, Ex stage) { return ring.form->stages == 1 ? first : first + stage * 8; }
 
 }  // namespace
 
@@ -66,40 +70,68 @@ bool touches(const Lowering& ctx, ir::InstId region, ir::ValueId channel) {
     return false;
 }
 
-std::string stage_address(const Ring& ring, const std::string& stage) {
-    const std::string base = "shared + " + number(ring.form->offset);
-    return ring.form->stages == 1 ? base : base + " + " + stage + " * " + number(ring.pitch);
+Ex stage_address(const Ring& ring, Ex stage) {
+    const Ex base = stage->pool->name(kernel::Type::other, "shared") + ring.form->offset;
+    return ring.form->stages == 1 ? base : base + stage * ring.pitch;
 }
 
-void advance(Lowering& ctx, const std::string& stage, const std::string& phase, int stages) {
-    if (stages == 1) {
-        if (!phase.empty()) ctx.out.line(phase + " ^= 1;");
-        return;
-    }
-    ctx.out.line("if (++" + stage + " == " + number(stages) + ") " + stage + " = 0" +
-                 (phase.empty() ? "" : ", " + phase + " ^= 1") + ";");
+void advance(Lowering& ctx, Ex stage, Ex phase, int stages) {
+    if (stages > 1 && phase)
+        ctx.out.call(KernelOp::advance, {stage, ctx.pool.number(stages), phase});
+    else if (stages > 1)
+        ctx.out.call(KernelOp::advance_stage, {stage, ctx.pool.number(stages)});
+    else if (phase)
+        ctx.out.call(KernelOp::advance_phase, {phase});
 }
 
 void ring_state(Lowering& ctx, bool producer, bool consumer) {
     for (auto& [value, r] : ctx.channels.rings) {
         const bool tma = r.form->tensor_map >= 0, several = r.form->stages > 1;
-        const auto counter = [&](const std::string& stem, bool wanted) {
-            const std::string v = ctx.out.fresh(stem);
-            if (wanted) ctx.out.line("[[maybe_unused]] unsigned " + v + " = 0;");
-            return v;
+        kernel::Ring& form = ctx.kernel.form.rings[r.number];
+        const auto counter = [&](const std::string& stem, bool wanted, std::string& name) {
+            name = ctx.out.fresh(stem);
+            if (wanted) ctx.out.let("[[maybe_unused]] unsigned", name, ctx.pool.number(0));
+            return ctx.pool.name(kernel::Type::u32, name);
         };
         if (producer) {
-            r.put = counter("put", several);
-            if (tma) r.put_phase = counter("put_phase", true);
-            if (!tma) r.ahead = counter("ahead", true);
+            r.put = counter("put", several, form.put);
+            if (tma) r.put_phase = counter("put_phase", true, form.put_phase);
+            if (!tma) r.ahead = counter("ahead", true, form.ahead);
         }
         if (consumer) {
-            r.get = counter("get", several);
-            if (tma) r.get_phase = counter("get_phase", true);
-            if (!r.paired) r.release = counter("release", several);
+            r.get = counter("get", several, form.get);
+            if (tma) r.get_phase = counter("get_phase", true, form.get_phase);
+            if (!r.paired) r.release = counter("release", several, form.release);
         }
     }
 }
+
+namespace {
+
+/// One barrier that says that a stage is full and one that says that it is empty.
+void initialise_barriers(Lowering& ctx, Ring& r, ir::ValueId channel) {
+    const int stages = r.form->stages;
+    const int64_t at = take_shared(ctx, "barriers", "a ring", int64_t{16} * stages, 8);
+    TEGULA_CHECK(ctx.kernel.shared_bytes <= ctx.fn.gpu->arch->shared_bytes, "no room for the barriers of channels");
+    const auto variable = [&](const char* stem) { return ctx.pool.name(kernel::Type::u32, ctx.out.fresh(stem)); };
+    r.full = variable("full");
+    r.empty = variable("empty");
+    ctx.out.let("const unsigned", r.full.text(), address_of(ctx.pool.name(kernel::Type::other, "shared") + at));
+    ctx.out.let("const unsigned", r.empty.text(), r.full + 8 * stages);
+    const int arrivals = ctx.late.products.gives_back(channel) ? 1 : ctx.fn.gpu->warps * ctx.fn.gpu->sharers(*r.form);
+    ctx.out.open_if(eq(ctx.thread, 0));
+    const Ex s = ctx.out.open_count("s", stages, 1);
+    ctx.out.call(KernelOp::mbarrier_init, {r.full + s * 8, ctx.pool.number(1)});
+    ctx.out.call(KernelOp::mbarrier_init, {r.empty + s * 8, ctx.pool.number(arrivals)});
+    ctx.out.close();
+    ctx.out.call(KernelOp::mbarrier_init_fence);
+    ctx.out.close();
+    kernel::Ring& form = ctx.kernel.form.rings[r.number];
+    form.full = r.full.text();
+    form.empty = r.empty.text();
+}
+
+}  // namespace
 
 void lower_channel(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
@@ -110,23 +142,15 @@ void lower_channel(Lowering& ctx, ir::InstId id) {
     TEGULA_CHECK(r.form && r.form->offset % kStageAlign == 0, "a channel without a place");
     r.pitch = (r.form->layout.bytes() + kStageAlign - 1) / kStageAlign * kStageAlign;
     r.paired = always_paired(ctx, v);
+    r.number = ctx.kernel.form.rings.size();
+    kernel::Ring form;
+    form.name = "channel" + number(v.v);
+    form.stages = r.form->stages;
+    form.own = r.form->own.has_value();
+    ctx.kernel.form.rings.push_back(std::move(form));
     if (r.form->tensor_map >= 0) {
         for (const char* section : {"shared", "mbarrier", "tma"}) ctx.formats.need(section);
-        const int64_t stages = r.form->stages, at = take_shared(ctx, "barriers", "a ring", 16 * stages, 8);
-        TEGULA_CHECK(ctx.kernel.shared_bytes <= ctx.fn.gpu->arch->shared_bytes, "no room for the barriers of channels");
-        r.full = ctx.out.fresh("full");
-        r.empty = ctx.out.fresh("empty");
-        ctx.out.line("const unsigned " + r.full + " = shared_address(shared + " + number(at) + "), " + r.empty + " = " +
-                     r.full + " + " + number(8 * stages) + ";");
-        ctx.out.open("if (t == 0)");
-        ctx.out.line("#pragma unroll 1");
-        ctx.out.open("for (int s = 0; s < " + number(stages) + "; ++s)");
-        ctx.out.line("mbarrier_init(" + r.full + " + 8 * s, 1);");
-        const int arrivals = ctx.late.products.gives_back(v) ? 1 : ctx.fn.gpu->warps * ctx.fn.gpu->sharers(*r.form);
-        ctx.out.line("mbarrier_init(" + r.empty + " + 8 * s, " + number(arrivals) + ");");
-        ctx.out.close();
-        ctx.out.line("mbarrier_init_fence();");
-        ctx.out.close();
+        initialise_barriers(ctx, r, v);
         if (r.form->multicast) share_ring(ctx, r);
     }
     const std::vector<ir::InstId>& list = ctx.fn.block(inst.parent).insts;
@@ -135,10 +159,10 @@ void lower_channel(Lowering& ctx, ir::InstId id) {
     const bool tma = std::any_of(ctx.channels.rings.begin(), ctx.channels.rings.end(),
                                  [](const auto& e) { return e.second.form->tensor_map >= 0; });
     if (clustered(ctx)) {  // barriers of peers are there, too
-        ctx.out.line("cluster_arrive();");
-        ctx.out.line("cluster_wait();");
+        ctx.out.call(KernelOp::cluster_arrive);
+        ctx.out.call(KernelOp::cluster_wait);
     } else if (tma) {
-        ctx.out.line("__syncthreads();");
+        ctx.out.call(KernelOp::meet_cta);
     }
     if (!ctx.fn.gpu->specialised) ring_state(ctx, true, true);
 }
@@ -146,24 +170,28 @@ void lower_channel(Lowering& ctx, ir::InstId id) {
 void lower_specialise(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const auto exchange = register_exchange(ctx.fn);
-    if (exchange) ctx.formats.need("registers");
+    const int first = group_threads(ctx);
     // Compilers have to see that all lanes take the same side, to keep scalars of a role in uniform registers: as warps
     // that exchange registers do.
     const bool apart = exchange || shared_programs(ctx.fn) == 1;
-    ctx.out.open(apart ? "if (t >= " + number(group_threads(ctx)) + ")"
-                       : "if (__shfl_sync(0xffffffffu, t >> 5, 0) >= " + number(group_threads(ctx) / 32) + ")");
-    if (exchange) ctx.out.line("fewer_registers<" + number(exchange->producer) + ">();");
-    ctx.out.open("if (t == " + number(group_threads(ctx)) + ")");
+    const Ex all_lanes = ctx.pool.text(kernel::Type::u32, "0xffffffffu", true);
+    const Ex condition =
+        apart ? ge(ctx.thread, first)
+              : ge(ctx.pool.call(kernel::Type::i32, "__shfl_sync", {all_lanes, ctx.thread >> 5, ctx.pool.number(0)}),
+                   first / 32);
+    ctx.out.open_role({"producer", first, ctx.kernel.threads, exchange ? exchange->producer : 0, condition, {}});
+    if (exchange) ctx.out.call(KernelOp::fewer_registers, {ctx.pool.number(exchange->producer)});
+    ctx.out.open_if(eq(ctx.thread, first));
     ring_state(ctx, true, false);
     block(ctx, ctx.fn.blocks(inst)[0]);
     ctx.out.close();
-    if (clustered(ctx)) ctx.out.line("cluster_arrive();");
-    ctx.out.otherwise();
-    if (exchange) ctx.out.line("more_registers<" + number(exchange->others) + ">();");
+    if (clustered(ctx)) ctx.out.call(KernelOp::cluster_arrive);
+    ctx.out.next_role({"consumers", 0, first, exchange ? exchange->others : 0, {}, {}});
+    if (exchange) ctx.out.call(KernelOp::more_registers, {ctx.pool.number(exchange->others)});
     ring_state(ctx, false, true);
     clustered(ctx) ? block_in_cluster(ctx, ctx.fn.blocks(inst)[1]) : block(ctx, ctx.fn.blocks(inst)[1]);
     ctx.out.close();
-    if (clustered(ctx)) ctx.out.line("cluster_wait();");
+    if (clustered(ctx)) ctx.out.call(KernelOp::cluster_wait);
 }
 
 // ---- puts, gets, releases ----
@@ -176,14 +204,14 @@ void lower_channel_put(Lowering& ctx, ir::InstId id) {
         thread_put(ctx, id, r);
 }
 
-std::vector<std::string> bulk_start(Lowering& ctx, const ir::Inst& inst) {
+std::vector<Ex> bulk_start(Lowering& ctx, const ir::Inst& inst) {
     const ir::Access access = ctx.fn.access(inst);
-    std::vector<std::string> start(access.axes.size(), "0");
+    std::vector<Ex> start(access.axes.size(), ctx.pool.number(0));
     size_t operand = 1;
     for (size_t d = 0; d < access.axes.size(); ++d) {
         if (access.axes[d].kind == ir::Access::all) continue;
-        const std::string index = name(ctx, ctx.fn.operands(inst)[operand++]);
-        start[d] = access.axes[d].in_bounds ? "(int)" + index : "tma_coordinate(" + index + ")";
+        const Ex index = element_at(ctx, ctx.fn.operands(inst)[operand++], {});
+        start[d] = access.axes[d].in_bounds ? i32(index) : ctx.pool.call(kernel::Type::i32, "tma_coordinate", {index});
     }
     return start;
 }
@@ -215,40 +243,36 @@ void tma_put(Lowering& ctx, ir::InstId id, Ring& r) {
     TEGULA_CHECK(boxes && axes.size() == l.shape.rank, "a bulk copy that no boxes make");
     const int contiguous = axes[static_cast<size_t>(l.contiguous)],
               across = l.shape.rank == 1 ? -1 : axes[static_cast<size_t>(l.across())];
-    const std::vector<std::string> start = bulk_start(ctx, inst);
-    const std::string parameter_name = bulk_map(ctx, inst, static_cast<size_t>(r.form->tensor_map),
-                                                {contiguous, across}, {boxes->columns, boxes->rows}, l.swizzle);
+    const std::vector<Ex> start = bulk_start(ctx, inst);
+    const std::string map = bulk_map(ctx, inst, static_cast<size_t>(r.form->tensor_map), {contiguous, across},
+                                     {boxes->columns, boxes->rows}, l.swizzle);
     const std::vector<int>& order = ctx.kernel.tensor_maps[static_cast<size_t>(r.form->tensor_map)].order;
 
-    const bool alone = !ctx.fn.gpu->specialised;
-    if (alone) ctx.out.open("if (t == 0)");
-    const std::string at = r.form->stages == 1 ? "" : " + 8 * " + r.put;
-    ctx.out.line("mbarrier_wait(" + r.empty + at + ", " + r.put_phase + " ^ 1);");
-    ctx.out.line("mbarrier_expect(" + r.full + at + ", " + number(l.shape.elements() * l.elem_bytes) + ");");
-    const std::string to = ctx.out.fresh("to"),
-                      part = r.sharers > 1 ? " + " + r.part + " * " + number(boxes->part_bytes) : "";
-    ctx.out.line("const unsigned " + to + " = shared_address(" + stage_address(r, r.put) + ")" + part + ";");
-    const std::string copy = bulk_function(ctx, id, r.sharers > 1 ? Bulk::multicast : Bulk::load, order.size()) +
-                             (r.sharers > 1 ? "(" + r.mask + ", " : "(");
+    const bool alone = !ctx.fn.gpu->specialised, several = r.sharers > 1;
+    if (alone) ctx.out.open_if(eq(ctx.thread, 0));
+    const Ex full = barrier_of(r, r.full, r.put);
+    ctx.out.call(KernelOp::mbarrier_wait, {barrier_of(r, r.empty, r.put), r.put_phase ^ 1});
+    ctx.out.call(KernelOp::mbarrier_expect, {full, ctx.pool.number(l.shape.elements() * l.elem_bytes)});
+    const Ex to = ctx.pool.name(kernel::Type::u32, ctx.out.fresh("to"));
+    const Ex stage = address_of(stage_address(r, r.put));
+    ctx.out.let("const unsigned", to.text(), several ? stage + r.part * boxes->part_bytes : stage);
+    const Ex function = ctx.pool.name(kernel::Type::other,
+                                      bulk_function(ctx, id, several ? Bulk::multicast : Bulk::load, order.size()));
     const auto box = [&](const TileLayout::Point& batch, int64_t panel, int64_t row) {
         const int64_t offset = l.address(batch) + panel * l.panel_bytes() + row * boxes->rows * l.row_bytes();
         std::vector<int64_t> plus(start.size());
         for (size_t d = 0; d + 2 < l.shape.rank; ++d) plus[static_cast<size_t>(axes[d])] = batch[d];
         plus[static_cast<size_t>(contiguous)] = panel * boxes->columns;
         if (across >= 0) plus[static_cast<size_t>(across)] = row * boxes->rows;
-        std::string coordinates;
+        std::vector<Ex> operands{function};
+        if (several) operands.push_back(r.mask);
+        operands.insert(operands.end(), {to + offset, address_of_map(ctx, map), full});
         for (int d : order) {
-            const int64_t step = r.sharers == 1    ? 0
-                                 : d == contiguous ? boxes->part_columns
-                                 : d == across     ? boxes->part_rows
-                                                   : 0;
-            const int64_t more = plus[static_cast<size_t>(d)];
-            coordinates += ", " + start[static_cast<size_t>(d)] +
-                           (step ? " + (int)" + r.part + " * " + number(step) : "") +
-                           (more ? " + " + number(more) : "");
+            const int64_t step = d == contiguous ? boxes->part_columns : d == across ? boxes->part_rows : 0;
+            const Ex at = start[static_cast<size_t>(d)] + plus[static_cast<size_t>(d)];
+            operands.push_back(several && step ? at + i32(r.part) * step : at);
         }
-        ctx.out.line(copy + to + (offset ? " + " + number(offset) : "") + ", &" + parameter_name + ", " + r.full + at +
-                     coordinates + ");");
+        ctx.out.call(several ? KernelOp::tma_multicast : KernelOp::tma_load, std::move(operands));
     };
     for (const TileLayout::Point& batch : batch_points(l.shape))
         for (int64_t panel = 0; panel < boxes->panels; ++panel)
@@ -261,42 +285,51 @@ void lower_channel_get(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     Ring& r = ring(ctx, ctx.fn.operands(inst)[0]);
     const bool by_product = ctx.late.products.gives_back(ctx.fn.operands(inst)[0]);  // its thread alone waits
-    if (r.form->tensor_map >= 0)
-        ctx.out.line(std::string(by_product ? "if (t == 0) " : "") + "mbarrier_wait(" + r.full +
-                     (r.form->stages == 1 ? "" : " + 8 * " + r.get) + ", " + r.get_phase + ");");
-    else if (!continues(ctx, id, false))
+    if (r.form->tensor_map >= 0) {
+        if (by_product) ctx.out.when(eq(ctx.thread, 0));
+        ctx.out.call(KernelOp::mbarrier_wait, {barrier_of(r, r.full, r.get), r.get_phase});
+    } else if (!continues(ctx, id, false)) {
         wait_for_copies(ctx, id);
+    }
     if (r.form->own)
         own_get(ctx, id, r);
     else
-        ctx.out.line("unsigned char* const " + name(ctx, ctx.fn.result(inst)) + " = " + stage_address(r, r.get) + ";");
-    if (r.form->tensor_map < 0) ctx.out.line("--" + r.ahead + ";");
+        ctx.out.let("unsigned char* const", name(ctx, ctx.fn.result(inst)), stage_address(r, r.get));
+    if (r.form->tensor_map < 0) ctx.out.call(KernelOp::count_get, {r.ahead});
     if (!r.paired) advance(ctx, r.get, r.get_phase, r.form->stages);
 }
 
 void lower_channel_release(Lowering& ctx, ir::InstId id) {
     if (ctx.channels.released.erase(id.v)) return;
-    const bool first = ctx.fn.gpu_inst(id).late && !ctx.late.later_trip.empty();
-    if (first) ctx.out.open("if (" + ctx.late.later_trip + ")");
-    give_back(ctx, id);
-    if (first) ctx.out.close();
+    const bool first = ctx.fn.gpu_inst(id).late && ctx.late.later_trip;
+    first ? give_back_if(ctx, id, ctx.late.later_trip, 1) : give_back(ctx, id);
+}
+
+void give_back_if(Lowering& ctx, ir::InstId release, Ex condition, int beyond) {
+    const Ring& r = ring(ctx, ctx.fn.operands(ctx.fn.inst(release))[0]);
+    ctx.out.open_if(condition, ctx.kernel.form.rings[r.number].name, beyond);
+    give_back(ctx, release);
+    ctx.out.close();
 }
 
 void give_back(Lowering& ctx, ir::InstId id) {
     Ring& r = ring(ctx, ctx.fn.operands(ctx.fn.inst(id))[0]);
-    const std::string stage = r.paired ? r.get : r.release;
-    const std::string empty = r.empty + (r.form->stages == 1 ? "" : " + 8 * " + stage);
+    const Ex stage = r.paired ? r.get : r.release;
     if (ctx.late.products.gives_back(ctx.fn.operands(ctx.fn.inst(id))[0])) {
-        ctx.out.line("if (t == 0) products_commit(" + empty + ");");
+        ctx.out.when(eq(ctx.thread, 0));
+        ctx.out.call(KernelOp::products_commit, {barrier_of(r, r.empty, stage)});
     } else if (r.form->tensor_map >= 0) {
-        ctx.out.line("__syncwarp();");
-        if (r.sharers > 1)
-            ctx.out.line("if ((t & 31) < " + number(r.sharers) + ") mbarrier_arrive_at(" + r.peer_empty +
-                         (r.form->stages == 1 ? "" : " + 8 * " + stage) + ");");
-        else
-            ctx.out.line("if ((t & 31) == 0) mbarrier_arrive(" + empty + ");");
+        ctx.out.call(KernelOp::meet_warp);
+        const Ex lane = ctx.thread & 31;
+        if (r.sharers > 1) {
+            ctx.out.when(lt(lane, r.sharers));
+            ctx.out.call(KernelOp::mbarrier_arrive_at, {barrier_of(r, r.peer_empty, stage)});
+        } else {
+            ctx.out.when(eq(lane, 0));
+            ctx.out.call(KernelOp::mbarrier_arrive, {barrier_of(r, r.empty, stage)});
+        }
     }
-    advance(ctx, stage, r.paired ? r.get_phase : "", r.form->stages);
+    advance(ctx, stage, r.paired ? r.get_phase : Ex(), r.form->stages);
 }
 
 }  // namespace tegula::lower

@@ -14,6 +14,8 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 namespace {
 
 constexpr const char* kTakeRecord =
@@ -78,39 +80,75 @@ std::string code_text(Lowering& ctx, ir::ValueId v, const std::string& element) 
     return sign ? "(unsigned long long)(long long)" + element : "(unsigned long long)" + element;
 }
 
+namespace {
+
+/// A place for a record of so many words (kTakeRecord).
+Ex take_record(Lowering& ctx, ir::InstId id, int64_t words) {
+    const std::string take = support(ctx, "take_record", "take_record", kTakeRecord);
+    return ctx.pool.call(kernel::Type::other, take,
+                         {ctx.pool.name(kernel::Type::other, report(ctx)), ctx.pool.number(id.v),
+                          ctx.pool.number(words), ctx.pool.name(kernel::Type::u64, "program")});
+}
+
+Ex null(Lowering& ctx) { return ctx.pool.text(kernel::Type::other, "nullptr", true); }
+
+/// A variable that points at a record.
+Ex declare_record(Lowering& ctx, const std::string& name, Ex value) {
+    ctx.out.let("unsigned long long*", name, value);
+    return ctx.pool.name(kernel::Type::other, name);
+}
+
+/// Element `at` of an array, as a place.
+Ex word(Lowering& ctx, Ex array, Ex at) { return ctx.pool.index(kernel::Type::other, array, at); }
+Ex word(Lowering& ctx, Ex array, int64_t at) { return word(ctx, array, ctx.pool.number(at)); }
+
+Ex area(Lowering& ctx, ir::InstId id, const std::string& type, int64_t offset) {
+    return ctx.pool.text(kernel::Type::other, scratch_area(ctx, id, type, offset), true);
+}
+
+}  // namespace
+
 void lower_print(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const auto in = ctx.fn.operands(inst);
     int64_t words = 2;
     for (ir::ValueId v : in) words += std::min(ctx.fn.type(v).shape.elements(), kPrintElements);
-    const std::string take = support(ctx, "take_record", "take_record", kTakeRecord), to = ctx.out.fresh("record");
-    const std::string call =
-        take + "(" + report(ctx) + ", " + std::to_string(id.v) + ", " + std::to_string(words) + ", program)";
+    const Ex first = eq(ctx.thread, 0);
+    const std::string name = ctx.out.fresh("record");
+    const Ex taken = take_record(ctx, id, words);
     const ScratchPlan plan = scratch_plan(ctx.fn, id);
-    ctx.out.open("");
+    ctx.out.open_block();
+    Ex to;
     if (plan.work.empty()) {
-        ctx.out.line("unsigned long long* " + to + " = t == 0 ? " + call + " : nullptr;");
+        to = declare_record(ctx, name, ctx.pool.select(first, taken, null(ctx)));
     } else {
-        const std::string shared = scratch_area(ctx, id, "unsigned long long", plan.work[0]);
-        ctx.out.line("if (t == 0) " + shared + "[0] = (unsigned long long)" + call + ";");
+        const Ex shared = word(ctx, area(ctx, id, "unsigned long long", plan.work[0]), 0);
+        ctx.out.when(first);
+        ctx.out.assign(shared, u64(taken));
         sync(ctx);
-        ctx.out.line("unsigned long long* " + to + " = (unsigned long long*)" + shared + "[0];");
+        to = declare_record(ctx, name,
+                            ctx.pool.text(kernel::Type::other, "(unsigned long long*)" + shared.text(), false));
     }
-    ctx.out.open("if (" + to + ")");
+    ctx.out.open_if(to);
     int64_t at_word = 0;
     for (ir::ValueId v : in) {
-        const int64_t n = std::min(ctx.fn.type(v).shape.elements(), kPrintElements);
-        const std::string start = to + "[" + std::to_string(at_word);
+        const int64_t n = std::min(ctx.fn.type(v).shape.elements(), kPrintElements), start = at_word;
+        const auto code = [&](Ex r) {
+            return ctx.pool.text(kernel::Type::other, code_text(ctx, v, at(ctx, v, r)), false);
+        };
         at_word += n;
         if (is_scalar(ctx, v)) {
-            ctx.out.line("if (t == 0) " + start + "] = " + code_text(ctx, v, at(ctx, v, {})) + ";");
+            const Ex value = code({});
+            ctx.out.when(first);
+            ctx.out.assign(word(ctx, to, start), value);
             continue;
         }
         each_register(ctx, v, [&](Ex r) {
             const Ex number = logical_number(ctx, layout(ctx, v), r),
                      shown = n < ctx.fn.type(v).shape.elements() ? lt(number, n) : ctx.pool.truth(true);
-            line_if(ctx, both(owns(ctx, layout(ctx, v), r), shown),
-                    start + " + " + number + "] = " + code_text(ctx, v, at(ctx, v, r)) + ";");
+            const Ex place = word(ctx, to, number + start), value = code(r);
+            ctx.out.when(both(owns(ctx, layout(ctx, v), r), shown));
+            ctx.out.assign(place, value);
         });
     }
     ctx.out.close();
@@ -119,33 +157,38 @@ void lower_print(Lowering& ctx, ir::InstId id) {
 
 void lower_assert(Lowering& ctx, ir::InstId id) {
     const ir::ValueId v = ctx.fn.operands(ctx.fn.inst(id))[0];
-    const std::string take = support(ctx, "take_record", "take_record", kTakeRecord), to = ctx.out.fresh("record");
-    const std::string call = take + "(" + report(ctx) + ", " + std::to_string(id.v) + ", 3, program)";
-    const auto tell = [&](const std::string& condition, const std::string& element) {
-        ctx.out.open("if (" + condition + ")");
-        ctx.out.line("unsigned long long* " + to + " = " + call + ";");
-        ctx.out.line("if (" + to + ") " + to + "[0] = " + element + ";");
+    const std::string name = ctx.out.fresh("record");
+    const Ex leads = eq(ctx.thread, 0), taken = take_record(ctx, id, 3);
+    const auto tell = [&](Ex condition, Ex element) {
+        ctx.out.open_if(condition);
+        const Ex to = declare_record(ctx, name, taken);
+        ctx.out.when(to);
+        ctx.out.assign(word(ctx, to, 0), element);
         ctx.out.close();
     };
-    ctx.out.open("");
+    ctx.out.open_block();
     if (is_scalar(ctx, v)) {
-        tell((combines(ctx.fn, ctx.fn.inst(id)) ? "!" : "t == 0 && !") + name(ctx, v), "0");
+        const Ex fails = negation(element_at(ctx, v, {}));
+        tell(combines(ctx.fn, ctx.fn.inst(id)) ? fails : both(leads, fails), ctx.pool.number(0));
         return ctx.out.close();
     }
-    const std::string first = ctx.out.fresh("first"),
-                      shared = scratch_area(ctx, id, "unsigned", scratch_plan(ctx.fn, id).work.at(0));
-    ctx.out.line("if (t == 0) " + shared + "[0] = ~0u;");
-    ctx.out.line("unsigned " + first + " = ~0u;");
+    const Ex first = ctx.pool.name(kernel::Type::u32, ctx.out.fresh("first")),
+             none = ctx.pool.text(kernel::Type::u32, "~0u", true),
+             shared = area(ctx, id, "unsigned", scratch_plan(ctx.fn, id).work.at(0)),
+             found = ctx.pool.index(kernel::Type::u32, shared, ctx.pool.number(0));
+    ctx.out.when(leads);
+    ctx.out.assign(found, none);
+    ctx.out.let("unsigned", first.text(), none);
     each_register(ctx, v, [&](Ex r) {
-        const Ex number = u32(logical_number(ctx, layout(ctx, v), r)),
-                 earlier = lt(number, ctx.pool.name(kernel::Type::u32, first));
-        line_if(ctx, both(both(inside(ctx, layout(ctx, v), r), negation(element_at(ctx, v, r))), earlier),
-                first + " = " + number.text() + ";");
+        const Ex number = u32(logical_number(ctx, layout(ctx, v), r)), fails = negation(element_at(ctx, v, r));
+        ctx.out.when(both(both(inside(ctx, layout(ctx, v), r), fails), lt(number, first)));
+        ctx.out.assign(first, number);
     });
     sync(ctx);
-    ctx.out.line("if (" + first + " != ~0u) atomicMin(" + shared + ", " + first + ");");
+    ctx.out.when(ne(first, none));
+    ctx.out.call(KernelOp::atomic, {ctx.pool.name(kernel::Type::other, "atomicMin"), shared, first});
     sync(ctx);
-    tell("t == 0 && " + shared + "[0] != ~0u", shared + "[0]");
+    tell(both(leads, ne(found, none)), found);
     ctx.out.close();
 }
 
@@ -156,24 +199,26 @@ void lower_assume(Lowering&, ir::InstId) {}
 /// makes up for the others, so that the lower bits are zero again. The fences and the meetings of threads around them
 /// make one order of it for whole programs.
 void lower_grid_barrier(Lowering& ctx, ir::InstId id) {
-    const std::string words = parameter(ctx, KernelParam::meeting, 0, 0, "unsigned*", "meeting");
+    const Ex words =
+                 ctx.pool.name(kernel::Type::other, parameter(ctx, KernelParam::meeting, 0, 0, "unsigned*", "meeting")),
+             leads = eq(ctx.thread, 0);
     sync(ctx);
     if (ctx.kernel.meeting_words != kWatchedMeeting) {
-        ctx.out.line("if (t == 0) " +
-                     support(ctx, "grid meeting", "meet",
-                                     std::string("__device__ void $(unsigned* words) {\n") + kArrive + kAllCome) +
-                     "(" + words + ");");
+        const std::string text = std::string("__device__ void $(unsigned* words) {\n") + kArrive + kAllCome;
+        const Ex meet = ctx.pool.name(kernel::Type::other, support(ctx, "grid meeting", "meet", text));
+        ctx.out.when(leads);
+        ctx.out.call(KernelOp::meet_grid, {meet, words});
         return sync(ctx);
     }
-    const std::string meet = support(ctx, 
-        "grid meeting", "meet", std::string("__device__ unsigned $(unsigned* words) {\n") + kArrive + kSomeEnd);
-    const std::string missing = ctx.out.fresh("missing"), to = ctx.out.fresh("record");
-    ctx.out.open("if (t == 0)");
-    ctx.out.line("const unsigned " + missing + " = " + meet + "(" + words + ");");
-    ctx.out.line("unsigned long long* " + to + " = " + missing + " ? " +
-                 support(ctx, "take_record", "take_record", kTakeRecord) + "(" + report(ctx) + ", " +
-                 std::to_string(id.v) + ", 3, program) : nullptr;");
-    ctx.out.line("if (" + to + ") " + to + "[0] = " + missing + " - 1;");
+    const std::string meet = support(ctx, "grid meeting", "meet",
+                                     std::string("__device__ unsigned $(unsigned* words) {\n") + kArrive + kSomeEnd);
+    const Ex missing = ctx.pool.name(kernel::Type::u32, ctx.out.fresh("missing"));
+    const std::string name = ctx.out.fresh("record");
+    ctx.out.open_if(leads);
+    ctx.out.let("const unsigned", missing.text(), ctx.pool.call(kernel::Type::u32, meet, {words}));
+    const Ex to = declare_record(ctx, name, ctx.pool.select(ne(missing, 0), take_record(ctx, id, 3), null(ctx)));
+    ctx.out.when(to);
+    ctx.out.assign(word(ctx, to, 0), missing - 1);
     ctx.out.close();
     sync(ctx);
 }
@@ -182,8 +227,10 @@ void lower_grid_barrier(Lowering& ctx, ir::InstId id) {
 void end_meetings(Lowering& ctx) {
     if (ctx.kernel.meeting_words != kWatchedMeeting) return;
     const std::string words = parameter(ctx, KernelParam::meeting, 0, 0, "unsigned*", "meeting");
-    ctx.out.line("if (t == 0) " + support(ctx, "grid end", "end_meetings", kEndMeetings) + "(" + words +
-                 ", (unsigned)program);");
+    const Ex end = ctx.pool.name(kernel::Type::other, support(ctx, "grid end", "end_meetings", kEndMeetings)),
+             program = ctx.pool.name(kernel::Type::u64, "program");
+    ctx.out.when(eq(ctx.thread, 0));
+    ctx.out.call(KernelOp::meet_grid, {end, ctx.pool.name(kernel::Type::other, words), u32(program)});
 }
 
 }  // namespace tegula::lower

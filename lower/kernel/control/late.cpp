@@ -48,7 +48,8 @@ void late_loop(Lowering& ctx, ir::InstId id, const LoopText& text) {
     ctx.out.open_for(std::move(copies));
     for (const bool second : {false, true}) {
         ctx.late.second_copy = second;
-        ctx.late.later_trip = second ? "" : name(ctx, args[0]) + " != " + name(ctx, ctx.fn.operands(loop)[0]);
+        const Ex from = element_at(ctx, ctx.fn.operands(loop)[0], {});
+        ctx.late.later_trip = second ? Ex() : ne(element_at(ctx, args[0], {}), from);
         ctx.out.call(KernelOp::meet_warp);
         ctx.out.break_if(negation(ctx.pool.text(kernel::Type::pred, text.test, false)));
         ctx.out.open_block();
@@ -63,11 +64,10 @@ void late_loop(Lowering& ctx, ir::InstId id, const LoopText& text) {
     ctx.late.second_copy = false;
     // Behind it the products have ended, and the stages that the last of them read are given back.
     ctx.out.call(KernelOp::wgmma_wait, {ctx.pool.number(ctx.fn.gpu_inst(id).wait)});
-    ctx.out.open_if(lt(element_at(ctx, ctx.fn.operands(loop)[0], {}), element_at(ctx, ctx.fn.operands(loop)[1], {})));
+    const Ex some = lt(element_at(ctx, ctx.fn.operands(loop)[0], {}), element_at(ctx, ctx.fn.operands(loop)[1], {}));
     for (const ir::InstId release : ctx.fn.block(body).insts)
         if (ctx.fn.inst(release).op == ir::Op::channel_release && ctx.fn.gpu_inst(release).late)
-            give_back(ctx, release);
-    ctx.out.close();
+            give_back_if(ctx, release, some, 0);
 }
 
 }  // namespace tegula::lower

@@ -113,8 +113,8 @@ void tcgen05_product(Lowering& ctx, ir::InstId id);
 void from_tensor_memory(Lowering& ctx, ir::InstId id);
 void to_tensor_memory(Lowering& ctx, ir::InstId id);
 void each_tensor_run(Lowering& ctx, const TileLayout& l, const TensorLayout& place,
-                     const std::function<void(Ex r, const std::string& at)>& body);
+                     const std::function<void(Ex r, Ex at)>& body);
 int tensor_run(const TileLayout& l);
-std::string tensor_move(Lowering& ctx, const std::string& type, int run, bool load);
+Ex tensor_move(Lowering& ctx, ir::ValueId tile, bool load);
 
 }  // namespace tegula::lower

@@ -15,12 +15,12 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 namespace {
 
 constexpr int64_t kRows = 128, kMaxColumns = 256;  ///< of one instruction
 constexpr int kMaxMoved = 32;                      ///< registers that one statement loads or stores
-
-std::string plus(const std::string& v, int64_t n) { return n ? v + " + " + number(n) : v; }
 
 TileLayout::Point point(int64_t x, int64_t y) {
     TileLayout::Point p{};
@@ -36,10 +36,13 @@ struct Operand {
     bool k_major() const { return layout->contiguous == (is_a ? 1 : 0); }
     /// Of element (x, k), x along M or N: 16 bytes are one in a descriptor.
     int64_t at(int64_t x, int64_t k) const { return layout->address(is_a ? point(x, k) : point(k, x)) / 16; }
-    std::string descriptor(const std::string& pointer) const {
+    Ex descriptor(Lowering& ctx, ir::ValueId tile) const {
+        kernel::Pool& pool = ctx.pool;
         const int swizzle = layout->swizzle == 128 ? 2 : layout->swizzle == 64 ? 4 : 6;
-        return "tensor_descriptor(shared_address(" + pointer + "), " + number(k_major() ? 16 : layout->panel_bytes()) +
-               ", " + number(8 * layout->row_bytes()) + ", " + number(swizzle) + ")";
+        const Ex address = address_of(pool.name(kernel::Type::other, name(ctx, tile)));
+        return pool.call(kernel::Type::u64, "tensor_descriptor",
+                         {address, pool.number(k_major() ? 16 : layout->panel_bytes()),
+                          pool.number(8 * layout->row_bytes()), pool.number(swizzle)});
     }
 };
 
@@ -115,26 +118,29 @@ void take_tensor_memory(Lowering& ctx) {
     const int64_t at =
         take_shared(ctx, "barriers", "products", 16, 8);  // the barrier, and where the columns' address is put
     TEGULA_CHECK(ctx.kernel.shared_bytes <= ctx.fn.gpu->arch->shared_bytes, "no room for the barrier of products");
-    ctx.tensor.products = ctx.out.fresh("products");
-    ctx.tensor.phase = ctx.out.fresh("product_phase");
-    ctx.tensor.memory = ctx.out.fresh("tensor_memory");
-    ctx.out.line("const unsigned " + ctx.tensor.products + " = shared_address(shared + " + number(at) + ");");
-    ctx.out.line("unsigned " + ctx.tensor.phase + " = 0;");
-    ctx.out.open("if (t == 0)");
-    ctx.out.line("mbarrier_init(" + ctx.tensor.products + ", " + number(ctx.fn.gpu->warps + 1) + ");");
-    ctx.out.line("mbarrier_init_fence();");
+    const auto variable = [&](const char* stem) { return ctx.pool.name(kernel::Type::u32, ctx.out.fresh(stem)); };
+    ctx.tensor.products = variable("products");
+    ctx.tensor.phase = variable("product_phase");
+    ctx.tensor.memory = variable("tensor_memory");
+    const Ex shared = ctx.pool.name(kernel::Type::other, "shared");
+    ctx.out.let("const unsigned", ctx.tensor.products.text(), address_of(shared + at));
+    ctx.out.let("unsigned", ctx.tensor.phase.text(), ctx.pool.number(0));
+    ctx.out.open_if(eq(ctx.thread, 0));
+    ctx.out.call(KernelOp::mbarrier_init, {ctx.tensor.products, ctx.pool.number(ctx.fn.gpu->warps + 1)});
+    ctx.out.call(KernelOp::mbarrier_init_fence);
     ctx.out.close();
-    ctx.out.line("if (t < 32) take_tensor_memory<" + number(columns) + ">(" + ctx.tensor.products + " + 8);");
-    ctx.out.line("tensor_fence_before();");
-    ctx.out.line("__syncthreads();");
-    ctx.out.line("tensor_fence_after();");
-    ctx.out.line("const unsigned " + ctx.tensor.memory + " = *(const volatile unsigned*)(shared + " + number(at + 8) +
-                 ");");
+    ctx.out.when(lt(ctx.thread, 32));
+    ctx.out.call(KernelOp::tensor_take, {ctx.pool.number(columns), ctx.tensor.products + 8});
+    ctx.out.call(KernelOp::tensor_fence_before);
+    ctx.out.call(KernelOp::meet_cta);
+    ctx.out.call(KernelOp::tensor_fence_after);
+    const std::string address = "*(const volatile unsigned*)" + (shared + (at + 8));
+    ctx.out.let("const unsigned", ctx.tensor.memory.text(), ctx.pool.text(kernel::Type::u32, address, false));
 }
 
 void end_tensor_memory(Lowering& ctx) {
-    if (ctx.tensor.memory.empty()) return;
-    if (ctx.fn.gpu->specialised) ctx.out.open("if (t < " + number(group_threads(ctx)) + ")");
+    if (!ctx.tensor.memory) return;
+    if (ctx.fn.gpu->specialised) ctx.out.open_if(lt(ctx.thread, group_threads(ctx)));
     if (ctx.late.products.any())
         wait_for_products(ctx);
     else
@@ -144,9 +150,9 @@ void end_tensor_memory(Lowering& ctx) {
 }
 
 void give_tensor_memory(Lowering& ctx) {
-    if (!ctx.tensor.memory.empty())
-        ctx.out.line("if (t < 32) give_tensor_memory<" + number(allocated_columns(*ctx.fn.gpu)) + ">(" +
-                     ctx.tensor.memory + ");");
+    if (!ctx.tensor.memory) return;
+    ctx.out.when(lt(ctx.thread, 32));
+    ctx.out.call(KernelOp::tensor_give, {ctx.pool.number(allocated_columns(*ctx.fn.gpu)), ctx.tensor.memory});
 }
 
 // ---- products ----
@@ -165,44 +171,46 @@ void tcgen05_product(Lowering& ctx, ir::InstId id) {
     for (const Operand* o : {&a, &b})
         TEGULA_CHECK(o->layout->swizzle != 0 && o->layout->shape.rank == 2, "tcgen05 reads swizzled tiles only");
     const std::string text = statements(row, a, b, sum.shape, k, starts_from_zero(ctx.fn, ctx.values.uses, id));
-    const std::string function = support(ctx, 
-        text, "tcgen05_m" + number(sum.shape[0]) + "n" + number(sum.shape[1]) + "k" + number(k) + "_",
+    const std::string function = support(
+        ctx, text, "tcgen05_m" + number(sum.shape[0]) + "n" + number(sum.shape[1]) + "k" + number(k) + "_",
         "// " + std::string(row.name) + ", " + number(k / row.k) +
             " steps of k\n__device__ __forceinline__ void $(unsigned sum, unsigned long long a, unsigned long long b) "
             "{\n"
             "    asm volatile(\n        \"{\\n.reg .pred no, yes;\\n.reg .b32 sum, what;\\n.reg .b64 a, b;\\n\"\n"
             "        \"setp.ne.b32 no, 0, 0;\\nsetp.ne.b32 yes, 1, 0;\\ntcgen05.fence::after_thread_sync;\\n\"\n" +
             text + "        \"}\" ::\"r\"(sum), \"l\"(a), \"l\"(b)\n        : \"memory\");\n}\n");
-    ctx.out.line("if (t == 0) " + function + "(" + plus(ctx.tensor.memory, sum.column) + ", " +
-                 a.descriptor(name(ctx, va)) + ", " + b.descriptor(name(ctx, vb)) + ");");
+    ctx.out.when(eq(ctx.thread, 0));
+    ctx.out.call(KernelOp::tensor_product,
+                 {ctx.pool.name(kernel::Type::other, function), ctx.tensor.memory + sum.column, a.descriptor(ctx, va),
+                  b.descriptor(ctx, vb)});
     if (!ctx.late.products.overlapped(id)) wait_for_products(ctx);
 }
 
 void wait_for_products(Lowering& ctx) {
-    ctx.out.line("products_wait(t, " + ctx.tensor.products + ", " + ctx.tensor.phase + ");");
-    ctx.out.line(ctx.tensor.phase + " ^= 1;");
+    ctx.out.call(KernelOp::products_wait, {ctx.thread, ctx.tensor.products, ctx.tensor.phase});
+    ctx.out.call(KernelOp::advance_phase, {ctx.tensor.phase});
 }
 
 // ---- tiles between tensor memory and registers ----
 
 /// Calls body(first register, address) for every run of columns that one statement moves.
 void each_tensor_run(Lowering& ctx, const TileLayout& l, const TensorLayout& place,
-                     const std::function<void(Ex r, const std::string& at)>& body) {
+                     const std::function<void(Ex r, Ex at)>& body) {
     TEGULA_CHECK(l == tensor_memory_rows(place.shape, ctx.fn.gpu->warps),
                  "registers that tensor memory is not read into");
     const auto offset = [&](const TileLayout::Point& p) {
         return static_cast<int>(p[0] / kTensorLanes * place.shape[1] + p[1]);
     };
-    std::string base =
-        plus(ctx.tensor.memory, place.column) + " + ((t >> 5 & 3) << 21)";  // a warp reads the 32 lanes of its number
+    // A warp reads the 32 lanes of its number.
+    Ex base = ctx.tensor.memory + place.column + ((ctx.thread >> 5 & 3) << 21);
     for (size_t b = 2; b < l.warp.size(); ++b)
-        base += " + (t >> " + number(static_cast<int64_t>(b) + 5) + " & 1) * " + number(offset(l.point(0, 0, 1 << b)));
+        base = base + (ctx.thread >> (static_cast<int64_t>(b) + 5) & 1) * offset(l.point(0, 0, 1 << b));
     const int run = tensor_run(l);
     std::vector<int> offsets;
     for (int r = 0; r < l.registers(); r += run) offsets.push_back(offset(l.point(r, 0, 0)));
-    const std::string at = ctx.out.fresh("at");
-    ctx.out.line("const unsigned " + at + " = " + base + ";");
-    each(ctx, static_cast<int>(offsets.size()), [&](Ex i) { body(i * run, at + " + " + rename(ctx, offsets, i)); });
+    const Ex at = ctx.pool.name(kernel::Type::u32, ctx.out.fresh("at"));
+    ctx.out.let("const unsigned", at.text(), base);
+    each(ctx, static_cast<int>(offsets.size()), [&](Ex i) { body(i * run, at + rename(ctx, offsets, i)); });
 }
 
 /// Registers of consecutive columns that one statement moves.
@@ -213,11 +221,13 @@ int tensor_run(const TileLayout& l) {
     return run;
 }
 
-/// Name of a function (registers, address) that loads or stores a run.
-std::string tensor_move(Lowering& ctx, const std::string& type, int run, bool load) {
+/// Name of a function (registers, address) that loads or stores a run of a tile.
+Ex tensor_move(Lowering& ctx, ir::ValueId tile, bool load) {
+    const std::string type = type_of(ctx, tile);
+    const int run = tensor_run(layout(ctx, tile));
     std::string holes, operands;
     const int first = load ? 0 : 1;
-    const std::string letter = type == "float" ? "f" : "r";
+    const std::string letter = ctx.fn.type(tile).elem == Fmt::f32 ? "f" : "r";
     for (int i = 0; i < run; ++i) {
         holes += (i ? ", %" : "%") + number(first + i);
         operands += (i ? ", \"" : "\"") + std::string(load ? "=" : "") + letter + "\"(v[" + number(i) + "])";
@@ -231,20 +241,20 @@ std::string tensor_move(Lowering& ctx, const std::string& type, int run, bool lo
                                         "\n                 : \"r\"(at)\n                 : \"memory\");\n}\n"
                                   : head + "tcgen05.st" + shape + "[%0], {" + holes + "};\" ::\"r\"(at), " + operands +
                                         "\n                 : \"memory\");\n}\n";
-    return support(ctx, text, load ? "load_tensor_x" : "store_tensor_x", text);
+    return ctx.pool.name(kernel::Type::other, support(ctx, text, load ? "load_tensor_x" : "store_tensor_x", text));
 }
 
 void from_tensor_memory(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], to = ctx.fn.result(id);
     converge(ctx);
-    const std::string function = tensor_move(ctx, type_of(ctx, to), tensor_run(layout(ctx, to)), true);
+    const Ex function = tensor_move(ctx, to, true);
     if (ctx.late.products.waits(ctx.fn, id)) wait_for_products(ctx);
     declare(ctx, to);
-    ctx.out.open("");
-    each_tensor_run(ctx, layout(ctx, to), ctx.fn.placement(from).tmem, [&](Ex r, const std::string& at) {
-        ctx.out.line(function + "(" + name(ctx, to) + " + " + r + ", " + at + ");");
-    });
-    ctx.out.line("tensor_fence_before();");
+    ctx.out.open_block();
+    const Ex tile = ctx.pool.name(kernel::Type::other, name(ctx, to));
+    each_tensor_run(ctx, layout(ctx, to), ctx.fn.placement(from).tmem,
+                    [&](Ex r, Ex at) { ctx.out.call(KernelOp::tensor_load, {function, tile + r, at}); });
+    ctx.out.call(KernelOp::tensor_fence_before);
     ctx.out.close();
 }
 
@@ -252,13 +262,13 @@ void to_tensor_memory(Lowering& ctx, ir::InstId id) {
     if (is_skipped_zero(ctx.fn, ctx.values.uses, id)) return;
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], to = ctx.fn.result(id);
     converge(ctx);
-    const std::string function = tensor_move(ctx, type_of(ctx, from), tensor_run(layout(ctx, from)), false);
+    const Ex function = tensor_move(ctx, from, false);
     if (ctx.late.products.waits(ctx.fn, id)) wait_for_products(ctx);
-    ctx.out.open("");
-    each_tensor_run(ctx, layout(ctx, from), ctx.fn.placement(to).tmem, [&](Ex r, const std::string& at) {
-        ctx.out.line(function + "(" + name(ctx, from) + " + " + r + ", " + at + ");");
-    });
-    ctx.out.line("tensor_stored();");
+    ctx.out.open_block();
+    const Ex tile = ctx.pool.name(kernel::Type::other, name(ctx, from));
+    each_tensor_run(ctx, layout(ctx, from), ctx.fn.placement(to).tmem,
+                    [&](Ex r, Ex at) { ctx.out.call(KernelOp::tensor_store, {function, tile + r, at}); });
+    ctx.out.call(KernelOp::tensor_stored);
     sync(ctx);
     ctx.out.close();
 }
