@@ -771,6 +771,7 @@ TEST(KernelVerify, NothingIsSaidOfWhatTextDoes) {
     b.open("for (;;)");
     b.call(K::meet_cta);
     b.line("if (last) break;");
+    b.break_if(negation(pool.text(Type::pred, "i < n", false)));  // a text that ends with a name
     b.close();
     b.call(K::store, {m.other("store4"), pool.text(Type::other, "(int)width - height", false)});
     EXPECT_EQ(told(verify(m.kernel)), "");
