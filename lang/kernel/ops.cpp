@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kWords[] = {"any",    "number", "wide",     "constant",  "newer",   "count",
                                        "result", "sum",    "counter",  "area_from", "area_to", "barrier",
-                                       "peer",   "map",    "function", "type",      "form"};
+                                       "peer",   "map",    "function", "type",      "named",   "form"};
 
 /// A word that names no operand ends the build: throw is no constant expression.
 constexpr Operand operand_of(std::string_view word) {

@@ -30,6 +30,7 @@ enum class Operand : uint8_t {
     map,        ///< a tensor map
     function,   ///< the name of a device function
     type,       ///< a C type
+    named,      ///< registers that PTX knows by name, read by the text that another operand is; not printed
     form,       ///< an instruction's shape and formats, with its immediate operands: m64n8k16.f32.f16.f16(1, 1, 0)
 };
 
@@ -93,6 +94,6 @@ struct Row {
 
 std::span<const Row> all_rows();
 inline const Row& row(KernelOp op) { return all_rows()[static_cast<size_t>(op)]; }
-inline bool is_printed(Operand o) { return o != Operand::newer; }
+inline bool is_printed(Operand o) { return o != Operand::newer && o != Operand::named; }
 
 }  // namespace tegula::kernel

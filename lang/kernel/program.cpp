@@ -54,6 +54,7 @@ const char* fault(Operand operand, Ex e, Queue queue) {
         case Operand::sum:
             return is_place(e) ? nullptr : "is nothing that can be written";
         case Operand::function:
+        case Operand::named:
             return e->op == Op::text && is_name(e->text) ? nullptr : "is no name";
         case Operand::counter:
             return e->op == Op::text && is_name(e->text) && is_word(e.type()) ? nullptr : "is no counter";

@@ -14,7 +14,6 @@
 #include "lower/kernel/control/control.h"
 #include "lower/kernel/elementwise/elementwise.h"
 #include "lower/kernel/formats/text.h"
-#include "lower/kernel/frame.h"
 #include "lower/kernel/lower.h"
 #include "lower/kernel/packed/packed.h"
 #include "lower/kernel/product/product.h"
@@ -126,6 +125,8 @@ Lowering::Lowering(const ir::Function& function, const SourceMap* source_map)
     out.before_each([this] { end_fused(*this); });
 }
 
+namespace {
+
 void find_arrays(Lowering& ctx) {
     ctx.fn.walk([&](ir::InstId id) {
         if (reads_elements(ctx.fn.inst(id).op)) return;
@@ -141,6 +142,8 @@ void find_unroll_limit(Lowering& ctx) {
     ctx.values.unroll_limit =
         std::any_of(tiles.begin(), tiles.end(), [](const WideTile& t) { return t.local; }) ? kRolled : kUnrolled;
 }
+
+}  // namespace
 
 void converge(Lowering& ctx) {
     if (ctx.control.diverges) ctx.out.call(KernelOp::meet_warp);
@@ -171,8 +174,6 @@ constexpr const char* kRegisterBound = R"(#if __CUDACC_VER_MAJOR__ * 100 + __CUD
 #endif
 )";
 
-}  // namespace
-
 std::string kernel_head(const Lowering& ctx) {
     const std::string threads = std::to_string(ctx.kernel.threads);
     const int most = register_bound(ctx.fn).most;
@@ -184,6 +185,8 @@ std::string kernel_head(const Lowering& ctx) {
     for (size_t i = 0; i < ctx.parameters.texts.size(); ++i) out += (i ? ", " : "") + ctx.parameters.texts[i];
     return out + ")";
 }
+
+}  // namespace
 
 // ---- parameters ----
 
@@ -213,7 +216,7 @@ std::string scalar_param(Lowering& ctx, int param) {
         const std::string base = parameter(ctx, KernelParam::pointer, param, 0, "unsigned char*", p.name + "_");
         const std::string v = ctx.out.fresh(p.name + "_p");
         ctx.prologue += "    const unsigned long long " + v + " = (unsigned long long)" + base +
-                            (is_bit_addressed(f) ? " << 3" : "") + ";\n";
+                        (is_bit_addressed(f) ? " << 3" : "") + ";\n";
         return v;
     }
     const std::string type = ctx.formats.type(f);

@@ -1,7 +1,7 @@
 // From the placed tile form to a kernel.
 #pragma once
-#include "lang/kernel/kernel_text.h"
 #include "lang/ir.h"
+#include "lang/kernel/kernel_text.h"
 #include "lang/source.h"
 
 namespace tegula {

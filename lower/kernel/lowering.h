@@ -56,8 +56,8 @@ struct Values {
     std::vector<bool> pairs, quads;             ///< by ValueId
     std::map<uint32_t, int> magnitudes;         ///< by value; sums of themselves would be followed on both sides each
     std::map<std::string, std::string> layout_names;  ///< text of the layout -> struct name
-    std::map<uint32_t, std::string>
-        sums;  ///< by ValueId: what PTX calls the registers that a sum stays in during a loop
+    /// By ValueId: what PTX calls the registers that a sum stays in during a loop.
+    std::map<uint32_t, std::string> sums;
     std::map<uint32_t, Prefix> prefixes;  ///< by ValueId
     int loops = 0;                        ///< over registers, that are open
     int64_t unroll_limit = 0;             ///< iterations; a tile with more registers is in local memory
@@ -80,8 +80,8 @@ struct Words {
     PackedView view;
     bool only;      ///< nothing else holds the tile
     Ex moved = {};  ///< of a load: how many bits further than the view says the codes of this thread lie
-    bool loaded =
-        false;  ///< words stay as they are loaded; what decodes them knows how far their codes lie in each thread
+    /// Words stay as they are loaded; what decodes them knows how far their codes lie in each thread.
+    bool loaded = false;
 };
 
 /// A load of the next trip: the sum of its uniform and thread parts is added up.
@@ -92,8 +92,8 @@ struct Walk {
 
 struct Packed {
     std::map<uint32_t, Words> words;  ///< by ValueId
-    std::map<uint32_t, std::shared_ptr<WordRing>>
-        rings;  ///< by ValueId of what the first load and the one in the loop give
+    /// By ValueId of what the first load and the one in the loop give.
+    std::map<uint32_t, std::shared_ptr<WordRing>> rings;
     std::map<uint32_t, std::shared_ptr<Walk>> walks;  ///< by InstId of the first load, and of those in the loop
     std::map<uint32_t, Decoding> decodings;           ///< by ValueId of the cast's result
     std::optional<PairTable> pair_table;

@@ -9,30 +9,30 @@ namespace tegula::lower {
 std::string support(Lowering& ctx, const std::string& key, const std::string& stem, const std::string& text);
 
 // ---- values ----
+std::string scalar_param(Lowering& ctx, int param);            ///< the variable of a scalar parameter
 const TileLayout& layout(const Lowering& ctx, ir::ValueId v);  ///< of a tile in registers
 bool in_registers(const Lowering& ctx, ir::ValueId v);
 bool is_scalar(const Lowering& ctx, ir::ValueId v);                  ///< rank 0: a plain variable
 int registers(const Lowering& ctx, ir::ValueId v);                   ///< 1 for scalars, 0 in tensor memory
 std::vector<int> all_registers(const Lowering& ctx, ir::ValueId v);  ///< 0, 1, ..
-int group_threads(
-    const Lowering& ctx);  ///< threads that hold tiles; the variable `t` is the number of a thread among them
-std::string type_of(Lowering& ctx,
-                    ir::ValueId v);  ///< C type of one element (pointers: unsigned long long, see bit_addressed)
+/// Threads that hold tiles; the variable `t` is the number of a thread among them.
+int group_threads(const Lowering& ctx);
+/// C type of one element (pointers: unsigned long long, see is_bit_addressed).
+std::string type_of(Lowering& ctx, ir::ValueId v);
 /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views:
 /// the same pointer).
 std::string name(Lowering& ctx, ir::ValueId v);
-std::string at(Lowering& ctx, ir::ValueId v,
-               Ex r);  ///< "v12[r]", or the scalar; an expression for constants, to be read only
-Ex element_at(Lowering& ctx, ir::ValueId v,
-              Ex r);  ///< the same as an expression; integers of 32 and 64 bits and conditions with their type
+/// "v12[r]", or the scalar; an expression for constants, to be read only.
+std::string at(Lowering& ctx, ir::ValueId v, Ex r);
+/// The same as an expression; integers of 32 and 64 bits and conditions with their type.
+Ex element_at(Lowering& ctx, ir::ValueId v, Ex r);
 std::string zero(Lowering& ctx, ir::ValueId v);         ///< literal of the element with code 0
 void declare(Lowering& ctx, ir::ValueId v);             ///< "float v12[8];"; nothing after take_over
 std::string declaration(Lowering& ctx, ir::ValueId v);  ///< of a value with registers of its own
 std::string array_type(Lowering& ctx, ir::ValueId v);   ///< of the elements of its array: words and pairs are unsigned
 int array_size(const Lowering& ctx, ir::ValueId v);
-inline int uses(const Lowering& ctx, ir::ValueId v) {
-    return static_cast<int>(ctx.values.uses.count(v));
-}  ///< by operands
+/// By operands.
+inline int uses(const Lowering& ctx, ir::ValueId v) { return static_cast<int>(ctx.values.uses.count(v)); }
 /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing.
 /// Both have one layout.
 bool take_over(Lowering& ctx, ir::ValueId result, ir::ValueId operand);
@@ -54,8 +54,8 @@ Ex coordinate(Lowering& ctx, const TileLayout& l, int d, Ex r);
 /// Row-major element number of register r in the *padded* / *logical* shape.
 Ex padded_number(Lowering& ctx, const TileLayout& l, Ex r);
 Ex logical_number(Lowering& ctx, const TileLayout& l, Ex r);
-Ex owns(Lowering& ctx, const TileLayout& l,
-        Ex r);  ///< holds for one thread among those with copies of register r, and not for ghosts
+/// Holds for one thread among those with copies of register r, and not for ghosts.
+Ex owns(Lowering& ctx, const TileLayout& l, Ex r);
 Ex inside(Lowering& ctx, const TileLayout& l, Ex r);  ///< no ghost
 /// map[r] as an expression that folds once r is a constant.
 Ex rename(Lowering& ctx, const std::vector<int>& map, Ex r);
@@ -65,11 +65,8 @@ void sync(Lowering& ctx);  ///< all threads of the group meet
 /// "((float*)(shared + 1024))" for the instruction's scratch, elements of `type`; checks that `bytes` fit the
 /// annotation.
 std::string scratch(Lowering& ctx, ir::InstId inst, const std::string& type, int64_t bytes);
-
-// ---- tiles over shared numbers ----
 /// The place of so many bytes for each of the stages in shared memory, behind all that was taken before.
 int64_t take_shared(Lowering& ctx, const char* use, std::string of, int64_t bytes, int64_t align, int stages = 1);
 void converge(Lowering& ctx);  ///< in front of what whole warps execute together
-std::string scalar_param(Lowering& ctx, int param);
 
 }  // namespace tegula::lower

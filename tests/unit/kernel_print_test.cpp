@@ -216,8 +216,7 @@ TEST_F(KernelPrint, Rows) {
         EXPECT_EQ(text.find('$'), std::string::npos) << text;
         for (size_t i = 0; i < row.operands.size; ++i)
             EXPECT_EQ(text.find("operand" + std::to_string(i)) != std::string::npos,
-                      (is_printed(row.operands.of(i, row.operands.size)) && row.op != KernelOp::stmatrix_named) ||
-                          row.cuda.find("$" + std::to_string(i)) != row.cuda.npos)
+                      is_printed(row.operands.of(i, row.operands.size)) || row.cuda.find("$" + std::to_string(i)) != row.cuda.npos)
                 << row.name << ": " << text;
         EXPECT_EQ(row.has(COMMITS) || row.has(AWAITS) || (row.has(ISSUES) && row.queue != Queue::barrier),
                   row.queue != Queue::none && row.queue != Queue::barrier)

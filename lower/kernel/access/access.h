@@ -23,7 +23,7 @@ Ex pitch(Lowering& ctx, ir::ValueId tensor, int member, bool innermost);  ///< i
 inline Ex int64(Lowering& ctx, int64_t v) { return ctx.pool.constant(kernel::Type::i64, v); }
 inline Ex int32(Lowering& ctx, const std::string& name) {
     return ctx.pool.name(kernel::Type::i32, name);
-}                                                                   ///< a variable
+}  ///< a variable
 bool affine(const Lowering& ctx, ir::ValueId tensor);               ///< row, col or the host's strides
 int contiguous_dimension(const Lowering& ctx, ir::ValueId tensor);  ///< of stride 1 whatever the launch; -1: none
 int param_number(const Lowering& ctx, ir::ValueId v);

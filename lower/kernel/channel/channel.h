@@ -5,6 +5,8 @@
 namespace tegula::lower {
 
 // ---- bulk stores ----
+/// Is the cast left to the bulk store that alone uses it?
+bool rounded_by_store(const Lowering& ctx, const ir::Inst& cast);
 struct BulkStore;
 void bulk_store(Lowering& ctx, ir::InstId id);
 std::string bulk_reduction(Lowering& ctx, ir::AtomicKind kind, size_t rank);
@@ -66,9 +68,5 @@ std::string over_clusters(Lowering& ctx, const std::string& number,
                           int axis);  ///< the number divided by the clusters along an axis
 void share_ring(Lowering& ctx, Ring& ring);
 void block_in_cluster(Lowering& ctx, ir::BlockId id);
-
-// ---- tiles over shared numbers ----
-bool rounded_by_store(const Lowering& ctx,
-                      const ir::Inst& cast);  ///< is the cast left to the bulk store that alone uses it?
 
 }  // namespace tegula::lower

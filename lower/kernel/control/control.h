@@ -35,7 +35,7 @@ void assign(Lowering& ctx, ir::ValueId result, const std::function<std::string(E
 std::string report(Lowering& ctx);  ///< the report buffer parameter
 std::string code_text(Lowering& ctx, ir::ValueId v, const std::string& element);
 
-// ---- tiles over shared numbers ----
+// ---- programs on a multiprocessor, and warps ----
 /// Programs that should be on a multiprocessor at once, as far as registers go (residency.cpp).
 int find_resident_programs(const Lowering& ctx);
 bool parts(const Lowering& ctx, ir::InstId id);

@@ -26,14 +26,13 @@ void instruction(Lowering& ctx, ir::InstId id);
 Known known_at(Lowering& ctx, ir::ValueId v, Ex r);
 void elementwise(Lowering& ctx, ir::InstId id);
 
-// ---- tiles over shared numbers ----
+// ---- division by shared numbers, comparisons with counts ----
 void divide_by_shared(Lowering& ctx, ir::InstId id);
 void test_dividends(Lowering& ctx, ir::InstId id, const std::string& moderate);
 std::string bounded_dividends(Lowering& ctx, ir::ValueId dividend, ir::ValueId divisor);
 std::string moderate_dividends(Lowering& ctx, ir::ValueId dividend, const std::string& type);
-bool compare_counts(
-    Lowering& ctx,
-    ir::InstId id);  ///< a comparison of an iota with a scalar (elementwise/compare.cpp); false: something else
+/// A comparison of an iota with a scalar (compare.cpp); false: something else.
+bool compare_counts(Lowering& ctx, ir::InstId id);
 bool select_by_counts(Lowering& ctx, ir::InstId id);
 int64_t emulation(const Lowering& ctx, const ir::Inst& inst);
 

@@ -39,9 +39,9 @@ void lower_constant_tile(Lowering& ctx, ir::InstId id) {
         list += i == 0 ? "" : i % 16 ? ", " : ",\n    ";
         list += ctx.formats.literal(stored, static_cast<uint64_t>(codes[i]));
     }
-    const std::string table = support(ctx, 
-        "table " + type + " " + list, "table",
-        "__device__ const " + type + " $[" + std::to_string(codes.size()) + "] = {\n    " + list + "};\n");
+    const std::string table =
+        support(ctx, "table " + type + " " + list, "table",
+                "__device__ const " + type + " $[" + std::to_string(codes.size()) + "] = {\n    " + list + "};\n");
     const TileLayout& l = layout(ctx, v);
     assign(ctx, v, [&](Ex r) {
         const std::string entry = table + "[" + logical_number(ctx, l, r).text() + "]";
@@ -64,8 +64,8 @@ void lower_iota(Lowering& ctx, ir::InstId id) {
 /// Conversions run at an eighth of the rate of these instructions and take a register each.
 std::string two_halves(Lowering& ctx, const Format& from) {
     const std::string added = from.is_signed ? "0x64806480u" : "0x64006400u";
-    return support(ctx, 
-        "two halves " + added, "two_halves",
+    return support(
+        ctx, "two halves " + added, "two_halves",
         "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n"
         "    const unsigned short both = low | high << 8;\n    unsigned two = __byte_perm(both, 0, 0x4140) ^ " +
             added +
@@ -90,38 +90,39 @@ std::string fp8_function(Lowering& ctx, const ir::Inst& cast) {
             "    asm(\"{.reg .b16 l, h; .reg .f32 x, y; mov.b32 {l, h}, %0; cvt.f32.f16 x, l; cvt.f32.f16 y, h; \"\n"
             "        \"cvt.rn.bf16x2.f32 %0, y, x;}\" : \"+r\"(two));\n";
     return support(ctx, "two of " + fp8.name + " as " + half.name, "two_fp8",
-                           "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n" + body +
-                               "    return two;\n}\n");
+                   "__device__ __forceinline__ unsigned $(unsigned char low, unsigned char high) {\n" + body +
+                       "    return two;\n}\n");
 }
 
-/// Two registers by one instruction: the pair is what fragments and wide stores want again. `function` makes a pair of
-/// two elements.
-void cast_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::string& function) {
+namespace {
+
+/// Two registers at a time: the function `pair` makes a word of two elements, and `low` and `high` take it apart.
+void each_pair(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::string& pair, const std::string& low,
+               const std::string& high) {
     ctx.formats.need("pairs");
     declare(ctx, to);
     const int pairs = registers(ctx, to) / 2;
     ctx.out.unroll(pairs, ctx.values.unroll_limit);
     ctx.out.open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
-    const Ex low = ctx.pool.counter("r", pairs) * 2, high = low + 1;
-    ctx.out.line("const unsigned two = " + function + "(" + at(ctx, from, low) + ", " + at(ctx, from, high) + ");");
-    ctx.out.line(at(ctx, to, low) + " = low_short(two);");
-    ctx.out.line(at(ctx, to, high) + " = high_short(two);");
+    const Ex first = ctx.pool.counter("r", pairs) * 2, second = first + 1;
+    ctx.out.line("const unsigned two = " + pair + "(" + at(ctx, from, first) + ", " + at(ctx, from, second) + ");");
+    ctx.out.line(at(ctx, to, first) + " = " + low + ";");
+    ctx.out.line(at(ctx, to, second) + " = " + high + ";");
     ctx.out.close();
+}
+
+}  // namespace
+
+/// Two registers by one instruction: the pair is what fragments and wide stores want again. `function` makes a pair of
+/// two elements.
+void cast_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::string& function) {
+    each_pair(ctx, to, from, function, "low_short(two)", "high_short(two)");
 }
 
 /// Two neighbours lie in one register, as they were loaded: both are decoded from there.
 void decode_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from) {
     ctx.formats.need("bits");
-    ctx.formats.need("pairs");
-    declare(ctx, to);
-    const int pairs = registers(ctx, to) / 2;
-    ctx.out.unroll(pairs, ctx.values.unroll_limit);
-    ctx.out.open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
-    const Ex low = ctx.pool.counter("r", pairs) * 2, high = low + 1;
-    ctx.out.line("const unsigned two = two_shorts(" + at(ctx, from, low) + ", " + at(ctx, from, high) + ");");
-    ctx.out.line(at(ctx, to, low) + " = as_float(two << 16);");
-    ctx.out.line(at(ctx, to, high) + " = as_float(two & 0xffff0000u);");
-    ctx.out.close();
+    each_pair(ctx, to, from, "two_shorts", "as_float(two << 16)", "as_float(two & 0xffff0000u)");
 }
 
 bool keeps_infinities(const Lowering& ctx, const ir::Inst& cast) {

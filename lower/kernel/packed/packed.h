@@ -43,13 +43,12 @@ std::string fragment_word(Lowering& ctx, ir::ValueId v,
                           Ex first);  ///< 32 bits of consecutive registers of a product's operand
 std::string pair_at(Lowering& ctx, ir::ValueId v, Ex first);  ///< the word of registers first (even) and first + 1
 
-// ---- tiles over shared numbers ----
+// ---- casts of pairs ----
 void cast_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::string& function);
 /// Are infinities of a cast to a wider float infinities there, too?
 bool keeps_infinities(const Lowering& ctx, const ir::Inst& cast);
-std::string pair_function(
-    const Lowering& ctx,
-    const ir::Inst& cast);  ///< that rounds two f32 to 16 bits each; empty: none does what the cast does
+/// That rounds two f32 to 16 bits each; empty: none does what the cast does.
+std::string pair_function(const Lowering& ctx, const ir::Inst& cast);
 bool encoded_by_store(Lowering& ctx, ir::ValueId cast);  ///< is it left to the store of vectors right behind it?
 void decode_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from);
 std::string fp8_function(Lowering& ctx, const ir::Inst& cast);

@@ -1,5 +1,7 @@
 // reduce_region and scan_region: the author's function as inlined statements in loops over scratch. Its joins neither
 // commute nor associate, so the fixed tree and the chains are followed as they are.
+#include <span>
+
 #include "lang/gpu/scratch.h"
 #include "lower/kernel/access/access.h"
 #include "lower/kernel/control/control.h"
@@ -21,6 +23,13 @@ bool meets_inside(const ir::Function& fn, ir::BlockId block) {
             if (meets_inside(fn, b)) return true;
     }
     return false;
+}
+
+/// Element `number` of each array.
+std::vector<std::string> elements(std::span<const std::string> arrays, const std::string& number) {
+    std::vector<std::string> out;
+    for (const std::string& array : arrays) out.push_back(array + "[" + number + "]");
+    return out;
 }
 
 }  // namespace
@@ -95,11 +104,7 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
     const bool together = meets_inside(ctx.fn, body);
     const Axis lines(ctx.fn.type(tiles[0]).shape, ctx.fn.attrs(inst)[0]);
     const std::vector<std::string> s = stage_operands(ctx, id);
-    const auto places = [&](const std::string& number) {
-        std::vector<std::string> out;
-        for (size_t i = 0; i < n; ++i) out.push_back(s[i] + "[" + number + "]");
-        return out;
-    };
+    const auto places = [&](const std::string& number) { return elements(std::span(s).first(n), number); };
     sync(ctx);
     int64_t half = 1;
     while (half * 2 < lines.n) half *= 2;
@@ -144,11 +149,7 @@ void lower_scan_region(Lowering& ctx, ir::InstId id) {
     for (uint32_t i = 0; i < n; ++i) declare(ctx, ctx.fn.result(inst, i));
     ctx.out.open("");
     const std::vector<std::string> s = stage_operands(ctx, id);
-    const auto places = [&](const std::string& number) {
-        std::vector<std::string> out;
-        for (size_t i = 0; i < n; ++i) out.push_back(s[i] + "[" + number + "]");
-        return out;
-    };
+    const auto places = [&](const std::string& number) { return elements(std::span(s).first(n), number); };
     sync(ctx);
     region_loop(ctx, std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
         const std::string base = ctx.out.fresh("base"), k = ctx.out.fresh("k"), at = ctx.out.fresh("at"),
