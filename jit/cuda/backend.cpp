@@ -143,12 +143,12 @@ Result<CompiledKernel> Backend::compile_text(const KernelText& text, const Arch&
     return state_->compile(text, arch, state_->options.compile);
 }
 
-Result<std::unique_ptr<Program>> Backend::prepare(const ir::Function& fn, Lower lower, const SourceMap* sources, std::vector<size_t> row_extents,
+Result<std::unique_ptr<Program>> Backend::prepare(const ir::Function& fn, Lower lower, std::vector<size_t> row_extents,
                                                   Spread spread, std::shared_ptr<const ir::Function> views) {
     Result<std::unique_ptr<Program>> out;
     out.error = state_->availability().problem();
     if (out.error.empty())
-        out.value = make_program(state_, fn, std::move(lower), sources, std::move(row_extents), std::move(spread), std::move(views));
+        out.value = make_program(state_, fn, std::move(lower), std::move(row_extents), std::move(spread), std::move(views));
     return out;
 }
 

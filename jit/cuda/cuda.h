@@ -137,10 +137,10 @@ public:
     /// Text -> cubin through the cache. Works without a GPU. NVRTC refusing the text is an InternalError with text and log; Cancelled.
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch, const CompileOptions& options);
     Result<CompiledKernel> compile_text(const KernelText& text, const Arch& arch);
-    /// `fn` is the instance before the GPU passes (its types and parameters); it and `sources` outlive the program, which shares the back
+    /// `fn` is the instance before the GPU passes (its types and parameters); it and what `lower` refers to outlive the program, which shares the back
     /// end's state. Nothing is compiled before the first launch. No GPU or no compiler: an error. The first few values of the extent parameters
     /// `row_extents` get variants of their own. `views`, unless null, is what `lower` starts with where traits go on behind the parameters.
-    Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, const SourceMap* sources, std::vector<size_t> row_extents = {},
+    Result<std::unique_ptr<Program>> prepare(const ir::Function& fn, Lower lower, std::vector<size_t> row_extents = {},
                                              Spread spread = {}, std::shared_ptr<const ir::Function> views = {});
     /// What launches are compiled for whose tensors lie on `device` (-1: none in device memory) and whose stream is `stream`: those of devices that
     /// are none (their launches will say so) as for the first one. Null without a GPU.

@@ -53,12 +53,11 @@ private:
 
 class KernelProgram final : public Program {
 public:
-    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
+    KernelProgram(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower,
                   std::vector<size_t> row_extents, Spread spread, std::shared_ptr<const ir::Function> views)
         : state_(std::move(state)),
           fn_(fn),
           lower_(std::move(lower)),
-          sources_(sources),
           row_extents_(std::move(row_extents)),
           spread_(std::move(spread)),
           views_(std::move(views)),
@@ -96,7 +95,6 @@ private:
     std::shared_ptr<Backend::State> state_;
     const ir::Function& fn_;
     Lower lower_;
-    const SourceMap* sources_;
     std::vector<size_t> row_extents_;
     Spread spread_;
     std::shared_ptr<const ir::Function> views_;
@@ -402,9 +400,9 @@ Loaded::~Loaded() {
     if (library) driver.cuLibraryUnload(library);
 }
 
-std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
+std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower,
                                       std::vector<size_t> row_extents, Spread spread, std::shared_ptr<const ir::Function> views) {
-    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), sources, std::move(row_extents), std::move(spread),
+    return std::make_unique<KernelProgram>(std::move(state), fn, std::move(lower), std::move(row_extents), std::move(spread),
                                            std::move(views));
 }
 

@@ -11,7 +11,7 @@
 
 namespace tegula::cuda {
 
-std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower, const SourceMap* sources,
+std::unique_ptr<Program> make_program(std::shared_ptr<Backend::State> state, const ir::Function& fn, Lower lower,
                                       std::vector<size_t> row_extents, Spread spread, std::shared_ptr<const ir::Function> views);
 
 /// What is known of a kernel's parameters without looking at arguments.

@@ -113,7 +113,7 @@ public:
         return found ? found->name + ", " + std::to_string(found->sms) + " multiprocessors" : std::string();
     }
     std::unique_ptr<Program> prepare(const sema::Instance& instance, const std::vector<std::string>& disabled) override {
-        auto program = backend_.prepare(*instance.fn, lower(instance, disabled, &sources_), &sources_, row_extents(instance), spread(instance, disabled),
+        auto program = backend_.prepare(*instance.fn, lower(instance, disabled, &sources_), row_extents(instance), spread(instance, disabled),
                                         views_of(instance, disabled));
         if (!program) return std::make_unique<Unavailable>(program.error);
         return std::move(*program);

@@ -53,7 +53,7 @@ protected:
             KernelText kernel = printed(lower_to_kernel(out, &sources_));
             return Lowered{std::move(out), std::move(kernel)};
         };
-        return make_program(state_, *fn_, lower, &sources_, {}, nullptr, nullptr);
+        return make_program(state_, *fn_, lower, {}, nullptr, nullptr);
     }
     static Argument argument(void* data, int64_t n, Memory memory) {
         Argument a;

@@ -48,7 +48,7 @@ protected:
                 if (out.inst(i).op == ir::Op::assert) assert_ = i;
             return Lowered{std::move(out), std::move(kernel)};
         };
-        auto made = backend_->prepare(*fn_, lower, &sources_, std::move(row_extents), std::move(spread));
+        auto made = backend_->prepare(*fn_, lower, std::move(row_extents), std::move(spread));
         ASSERT_TRUE(made) << made.error;
         program_ = std::move(*made);
         kernel_ = [this](const FakeLaunch& l) {

@@ -277,7 +277,7 @@ TEST(Availability, missing_things_are_told) {
     EXPECT_NE(compiled.error.find("/nowhere/libnvrtc.so"), std::string::npos);
     TypeTable types;
     const ir::Function fn(types);
-    EXPECT_FALSE(backend.prepare(fn, nullptr, nullptr));
+    EXPECT_FALSE(backend.prepare(fn, nullptr));
 }
 
 TEST(Availability, a_library_that_is_none_is_told) {
