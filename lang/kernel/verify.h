@@ -20,7 +20,8 @@ struct Problem {
 /// - Operations that need threads together stand where these agree: under no condition that depends on the number of a
 ///   thread, on registers or on what differs by thread; a meeting of a role names its threads.
 /// - Asynchronous work is committed and awaited before its result is read, its source written, a register of a
-///   product touched, and before the kernel ends. A barrier is initialised, and all threads know, before it is used.
+///   product touched, and before the kernel ends. A fence stands between a register's last use and the product that
+///   takes it. A barrier is initialised, and all threads know, before it is used.
 /// - Rings are taken and given back in step on every path.
 /// Of queues, barriers and rings that text handles, nothing is said. Loops are followed until nothing changes, work
 /// that branches leave behind is joined where they leave as many groups.
