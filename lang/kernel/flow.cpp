@@ -4,6 +4,7 @@
 #include <set>
 #include <utility>
 
+#include "lang/kernel/facts.h"
 #include "lang/kernel/program.h"
 
 namespace tegula::kernel {
@@ -41,9 +42,10 @@ struct RingState {
 struct State {
     std::array<Line, kQueues> lines;
     std::vector<RingState> rings;
-    bool waited = false, met = false;  ///< copies of threads: this one's have come, all have
-    bool fenced = false;               ///< since registers of products were touched
-    bool uncommitted = false;          ///< copies of rings are in no group
+    uint64_t waited = 0;       ///< rings, by bit, whose copies by this thread have come
+    bool met = false;          ///< and by all threads
+    bool fenced = false;       ///< since registers of products were touched
+    bool uncommitted = false;  ///< copies of rings are in no group
     std::vector<std::pair<const Node*, bool>> known;
 
     Line& line(Queue q) { return lines[static_cast<size_t>(q)]; }
@@ -511,8 +513,8 @@ private:
         for (const State& s : states) {
             check(i, s);
             bool yes = true, no = true;
-            for (const auto& [node, value] : s.known)
-                if (node == condition) (value ? no : yes) = false;
+            if (const auto value = condition ? known(s, Ex(condition)) : std::nullopt) (*value ? no : yes) = false;
+            const bool of_others = varies && !yes && moves_rings(item.bodies[0]);
             if (typed && !typed->ring.empty()) {
                 const int taken = outstanding(s, typed->ring);
                 yes = taken > typed->beyond;
@@ -525,10 +527,36 @@ private:
             };
             States first = yes ? way(0, true) : States{}, second = no ? way(1, false) : States{};
             if (yes && no) agree(i, s, first, second, varies);
+            if (const States done = of_others ? walk(item.bodies[0], {s}) : States{}; !done.empty())
+                for (State& o : second) o.rings = done[0].rings;  // threads that go there do it for these, too
             for (States* part : {&first, &second})
                 for (State& o : *part) add(out, std::move(o));
         }
         return out;
+    }
+
+    /// What the conditions that are known say of another one: it is the same, or one of the same number.
+    static std::optional<bool> known(const State& s, Ex condition) {
+        const auto compares = [](Ex e) { return e->operands.size() == 2 && e->operands[1]->op == Op::constant; };
+        Facts facts = compares(condition) ? condition->operands[0]->facts : Facts{};
+        for (const auto& [node, value] : s.known) {
+            if (node == condition.node()) return value;
+            const Ex e(node);
+            if (!compares(e) || !compares(condition) || e->operands[0] != condition->operands[0]) continue;
+            const int64_t c = e->operands[1]->value;
+            if (e->op == Op::eq && value) facts.least = facts.most = c;
+            if (e->op == (value ? Op::lt : Op::ge)) facts.most = std::min(facts.most, c - 1);
+            if (e->op == (value ? Op::ge : Op::lt)) facts.least = std::max(facts.least, c);
+        }
+        if (!compares(condition)) return std::nullopt;
+        return decided(condition->op, condition->operands[0]->type, facts, condition->operands[1]->facts);
+    }
+
+    bool moves_rings(Range range) const {
+        return std::any_of(p_.items.begin() + range.first, p_.items.begin() + range.end, [&](const Item& item) {
+            const Call* call = p_.call(item);
+            return call && (call->row->has(ARRIVES) || call->row->has(WAITS) || call->row->has(COUNTS));
+        });
     }
 
     int outstanding(const State& s, const std::string& ring) const {
@@ -611,8 +639,9 @@ private:
             if (row.has(AWAITS)) wait(i, call, line);
         }
         if (row.queue == Queue::copy) {
-            if (row.has(ISSUES)) s.waited = s.met = false;
-            if (row.has(AWAITS)) s.waited = true, s.met = false;
+            if (row.has(ISSUES) || row.has(AWAITS)) s.met = false;
+            if (row.has(ISSUES)) s.waited = 0;
+            if (row.has(AWAITS)) s.waited |= awaited(call);
             if (row.has(AWAITS) && s.uncommitted) p_.problem(i, "waits for work that has not been committed");
             if (row.has(COMMITS)) s.uncommitted = false;
         }
@@ -623,6 +652,16 @@ private:
             std::erase_if(s.line(Queue::barrier).open, [&](const Work& w) { return busy(w.item).barrier == barrier; });
         for (size_t r = 0; r < rings_.size(); ++r)
             if (!rings_[r].in_text) in_ring(i, call, barrier, r, s);
+    }
+
+    /// Rings whose oldest stage a wait for copies is for: those that it counts the stages of, or all.
+    uint64_t awaited(const Call& call) {
+        const Ex newer = call.operands[0];
+        uint64_t out = newer.constant() ? ~uint64_t{0} : 0;
+        for (const Mention& m : p_.mentions(newer))
+            for (size_t r = 0; r < rings_.size(); ++r)
+                if (rings_[r].ahead == m.name) out |= uint64_t{1} << r % 64;
+        return out;
     }
 
     static void insert(Group& group, Work w) {
@@ -723,30 +762,33 @@ private:
         const int counter = p_.root(call.operands[0]);
         const bool by_threads = ring.full.empty(), paired = ring.release.empty();
         if (counter == kNone) return;
+        const bool moves = counter == n.put || counter == n.get || counter == n.release;
+        if (moves && !call.operands[1].is(ring.stages)) says("counts to another number of stages");
         if (call.row->op == KernelOp::count_put && counter == n.ahead) {
             if (state.filled) says("fills a stage twice");
-            state.filled = true;
+            state.filled = ring.stages > 1;  // where no counter says that threads move on, they have
             s.met = false;
             Group& copies = s.line(Queue::copy).open;  // of the ring, which knows on from here what becomes of them
             s.uncommitted = s.uncommitted || !copies.empty();
             copies.clear();
         } else if (call.row->op == KernelOp::count_get && counter == n.ahead) {
-            if (copies_ && !s.waited && !p_.text_queues[static_cast<size_t>(Queue::copy)])
+            if (copies_ && !(s.waited >> r % 64 & 1) && !p_.text_queues[static_cast<size_t>(Queue::copy)])
                 says("takes a stage whose copies are not awaited");
             if (!ring.own && !s.met) says("takes a stage before threads have met");
             if (state.taken) says("takes a stage twice");
             take(state, ring, says);
-            if (ring.stages == 1) state = {};  // no counter says that threads move on
+            if (ring.own) state.outstanding = 0;  // a thread reads its stage at once
+            if (ring.stages == 1) state = {};
         } else if (counter == n.put || counter == n.put_phase) {
             if (!state.filled) says("moves on from a stage that is not filled");
             state.ready = state.filled = false;
         } else if (counter == n.get || counter == n.get_phase) {
             if (!state.taken) return says("moves on from a stage that is not taken");
             if (paired && !by_threads && !state.released) says("moves on before the stage is given back");
-            if (paired && by_threads) --state.outstanding;
+            if (paired && by_threads && !ring.own) --state.outstanding;
             state.taken = false;
             if (paired) state.released = false;
-        } else if (counter == n.release) {
+        } else if (counter == n.release && !ring.own) {
             if (by_threads ? state.outstanding == 0 : !state.released)
                 return says("moves on before the stage is given back");
             if (by_threads) --state.outstanding;

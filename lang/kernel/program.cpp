@@ -348,7 +348,7 @@ Program::Program(const Kernel& k) : kernel(k), text_queues(kQueues, false) {
 }
 
 int Program::number(std::string_view name) {
-    const auto [it, added] = numbers_.emplace(name, static_cast<int>(names_.size()));
+    const auto [it, added] = numbers_.try_emplace(name, static_cast<int>(names_.size()));
     if (added) names_.push_back(name);
     return it->second;
 }

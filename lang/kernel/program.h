@@ -91,7 +91,7 @@ public:
     std::vector<Problem> take() { return std::move(problems_); }
 
     int number(std::string_view name);
-    Word word(std::string_view text);  ///< what it is in C
+    Word word(int number);  ///< what the name is in C
     std::string_view name(int number) const { return names_[static_cast<size_t>(number)]; }
     const std::vector<Mention>& mentions(Ex e);
     int variable(const Item& item, int name) const;

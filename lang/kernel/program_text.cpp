@@ -11,8 +11,12 @@ namespace {
 struct Token {
     enum Kind : uint8_t { identifier, number, literal, sign } kind;
     std::string_view text;
-    bool is(char sign_of_one) const { return kind == sign && text.size() == 1 && text[0] == sign_of_one; }
-    bool is(std::string_view what) const { return kind != literal && text == what; }
+    uint16_t code;  ///< of a sign of one or two characters
+    bool is(char sign_of_one) const { return code == static_cast<unsigned char>(sign_of_one); }
+    bool is(char first, char second) const { return code == code_of(first, second); }
+    static uint16_t code_of(char first, char second) {
+        return static_cast<uint16_t>(static_cast<unsigned char>(first) | static_cast<unsigned char>(second) << 8);
+    }
 };
 
 bool in_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
@@ -30,10 +34,12 @@ size_t sign_length(std::string_view text) {
 
 std::vector<Token> tokens_of(std::string_view text) {
     std::vector<Token> out;
+    out.reserve(text.size() / 2 + 1);
     for (size_t i = 0; i < text.size();) {
         const char c = text[i];
         size_t end = i + 1;
         Token::Kind kind = Token::sign;
+        uint16_t code = 0;
         if (c == ' ' || c == '\n' || c == '\t') {
             ++i;
             continue;
@@ -43,7 +49,7 @@ std::vector<Token> tokens_of(std::string_view text) {
             i = end == std::string_view::npos ? text.size() : end;
             continue;
         }
-        if (text.substr(i).starts_with("//")) {
+        if (c == '/' && i + 1 < text.size() && text[i + 1] == '/') {
             end = text.find('\n', i);
             i = end == std::string_view::npos ? text.size() : end;
             continue;
@@ -56,9 +62,11 @@ std::vector<Token> tokens_of(std::string_view text) {
             kind = is_digit(c) ? Token::number : Token::identifier;
             while (end < text.size() && (in_name(text[end]) || (kind == Token::number && text[end] == '.'))) ++end;
         } else {
-            end = i + sign_length(text.substr(i));
+            const size_t length = sign_length(text.substr(i));
+            end = i + length;
+            if (length < 3) code = Token::code_of(c, length == 2 ? text[i + 1] : '\0');
         }
-        out.push_back({kind, text.substr(i, end - i)});
+        out.push_back({kind, text.substr(i, end - i), code});
         i = end;
     }
     return out;
@@ -79,9 +87,11 @@ bool is_keyword(std::string_view word) {
     return std::find(kWords.begin(), kWords.end(), word) != kWords.end();
 }
 
+/// `=`, or an operator and `=`; no comparison.
 bool assigns(const Token& token) {
-    return token.kind == Token::sign && token.text.ends_with('=') && token.text != "==" && token.text != "!=" &&
-           token.text != "<=" && token.text != ">=";
+    if (token.kind != Token::sign || !token.text.ends_with('=')) return false;
+    const char first = token.text[0];
+    return token.text.size() != 2 || (first != '=' && first != '!' && first != '<' && first != '>');
 }
 
 class Reader {
@@ -97,20 +107,22 @@ public:
             if (t.is(')') || t.is(']') || t.is('}')) --depth;
             if (t.is(';')) declaring = kNone;
             if (t.kind == Token::literal) in_literal(t.text);
-            if (t.kind != Token::identifier || program_.word(t.text) != Word::name) continue;
-            if (i && (before(i).is('.') || before(i).is("->") || before(i).is("::"))) continue;
+            if (t.kind != Token::identifier) continue;
+            const int number = program_.number(t.text);
+            if (program_.word(number) != Word::name) continue;
+            if (i && (before(i).is('.') || before(i).is('-', '>') || before(i).is(':', ':'))) continue;
             if (after(i).is('(')) {
                 note(t.text);
                 continue;
             }
-            Mention m{program_.number(t.text)};
+            Mention m{number};
             m.declared = declares(i) || (declaring == depth && before(i).is(',') && after(i).is('='));
             if (m.declared) declaring = depth;
             m.indexed = after(i).is('[');
             if (m.indexed && i + 3 < tokens_.size() && tokens_[i + 2].kind == Token::number && tokens_[i + 3].is(']'))
                 m.index = value(tokens_[i + 2].text);
-            m.written = (i && (before(i).is("++") || before(i).is("--"))) || after(i).is("++") || after(i).is("--") ||
-                        assigns(behind_indices(i));
+            m.written = (i && (before(i).is('+', '+') || before(i).is('-', '-'))) || after(i).is('+', '+') ||
+                        after(i).is('-', '-') || assigns(behind_indices(i));
             m.indexed = m.indexed || (m.written && before(i).is('*'));  // what it points at
             m.anew = i == 0 && after(i).is('=');
             out_.push_back(m);
@@ -152,7 +164,7 @@ private:
         bool stars = false;
         while (at > 0 && (tokens_[at - 1].is('*') || tokens_[at - 1].is('&'))) --at, stars = true;
         if (at == 0 || tokens_[at - 1].kind != Token::identifier) return false;
-        const Word type = program_.word(tokens_[at - 1].text);
+        const Word type = program_.word(program_.number(tokens_[at - 1].text));
         return type == Word::type || (!stars && type == Word::name);
     }
 
@@ -189,15 +201,16 @@ private:
     bool notes_;
     std::vector<Token> tokens_;
     std::vector<Mention> out_;
-    Token nothing_{Token::sign, {}};
+    Token nothing_{Token::sign, {}, 0};
 };
 
 }  // namespace
 
-Word Program::word(std::string_view text) {
-    const auto at = static_cast<size_t>(number(text));
+Word Program::word(int number) {
+    const auto at = static_cast<size_t>(number);
     if (words_.size() <= at) words_.resize(names_.size());
-    if (!words_[at]) words_[at] = is_type(text) ? Word::type : is_keyword(text) ? Word::keyword : Word::name;
+    if (!words_[at])
+        words_[at] = is_type(names_[at]) ? Word::type : is_keyword(names_[at]) ? Word::keyword : Word::name;
     return *words_[at];
 }
 

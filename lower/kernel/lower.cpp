@@ -7,6 +7,7 @@
 #include "lang/gpu/tensor_memory.h"
 #include "lang/gpu/wide_access.h"
 #include "lang/gpu/wide_tiles.h"
+#include "lang/kernel/verify.h"
 #include "lang/meetings.h"
 #include "lang/program_order.h"
 #include "lower/kernel/access/access.h"
@@ -480,6 +481,16 @@ void elementwise(Lowering& ctx, ir::InstId id) {
     });
 }
 
+namespace {
+
+/// No kernel is handed out that the verifier refuses.
+void check_form(const kernel::Kernel& form) {
+    const std::vector<kernel::Problem> problems = kernel::verify(form);
+    TEGULA_CHECK(problems.empty(), form.name + ": `" + problems[0].statement + "`: " + problems[0].reason);
+}
+
+}  // namespace
+
 }  // namespace tegula::lower
 
 namespace tegula {
@@ -520,6 +531,7 @@ KernelText lower_to_kernel(const ir::Function& fn, const SourceMap* sources) {
     form.name = ctx.kernel.entry;
     form.threads = ctx.kernel.threads;
     form.arch = ctx.kernel.arch = ctx.fn.gpu->arch->number;
+    check_form(form);
     for (const std::string& section : form.sections) ctx.formats.need(section);
     ctx.kernel.sections = ctx.formats.sections();
     std::string& out = ctx.kernel.head;

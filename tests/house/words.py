@@ -46,7 +46,7 @@ KIND = r'\bkind [!=]= "'  # of a word or a name: kernel, local, metric
 TO_GO = [
     ("lang/kernel/*", "", 17, "statements of the kernel form rather than their text"),
     ("lower/kernel/formats/*", "", 3, "types and calls of C as values rather than as text"),
-    ("lower/kernel/*", "", 4, "types of C and caching forms as enumerators"),
+    ("lower/kernel/*", "", 2, "types of C and caching forms as enumerators"),
     ("jit/cuda/backend.cpp", "#line", 1, "a text of the kernel without places"),
     ("lang/explanation_text.cpp", "", 5, "enumerators for buffers and for refusals of instructions"),
     ("jit/engine/explain.cpp", "use ==", 1, "the same"),

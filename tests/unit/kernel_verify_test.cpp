@@ -687,26 +687,97 @@ TEST(KernelVerify, SomeProgramsEndEarly) {
     EXPECT_NE(kernel(true, true).find("tensor_store store_x4, v, columns;: is not awaited"), std::string::npos);
 }
 
-/// Of a ring of one stage no counter says which one is next.
+/// Of a ring of one stage no counter says which one is next: it may be filled under a condition.
 TEST(KernelVerify, RingsOfOneStage) {
-    const auto kernel = [](bool puts, bool gets) {
+    const auto kernel = [](bool awaits, bool meets) {
         Pool pool;
         Maker m(pool);
         Builder& b = m.b;
-        m.kernel.arch = 75;
         m.kernel.rings.push_back({"a", 1, "", "", "", "put", "", "get", "", "", "ahead"});
         m.counters({"ahead"});
         m.trips("k", m.i32("tiles"));
+        b.open_if(some(m));
+        b.call(K::copy_async, {m.u32("to"), m.other("from"), m.n(16)});
         b.call(K::count_put, {m.u32("ahead")});
-        if (puts) b.call(K::count_put, {m.u32("ahead")});
-        b.call(K::meet_cta);
-        if (gets) b.call(K::count_get, {m.u32("ahead")});
+        b.call(K::copy_commit);
+        b.close();
+        if (awaits) b.call(K::copy_wait, {m.i32("ahead") - 1});
+        if (meets) b.call(K::meet_cta);
+        b.call(K::count_get, {m.u32("ahead")});
         b.close();
         return told(verify(m.kernel));
     };
-    EXPECT_EQ(kernel(false, true), "");
-    EXPECT_NE(kernel(true, true).find("fills a stage twice"), std::string::npos);
-    EXPECT_NE(kernel(false, false).find("fills a stage twice"), std::string::npos);
+    EXPECT_EQ(kernel(true, true), "");
+    EXPECT_NE(kernel(false, true).find("takes a stage whose copies are not awaited"), std::string::npos);
+    EXPECT_NE(kernel(true, false).find("takes a stage before threads have met"), std::string::npos);
+}
+
+/// Who reads only what it has copied itself reads it at once: nobody gives a stage back.
+TEST(KernelVerify, OwnRings) {
+    for (const bool own : {true, false}) {
+        Pool pool;
+        Maker m(pool);
+        Builder& b = m.b;
+        m.kernel.rings.push_back({"a", 2, "", "", "", "put", "", "get", "", "release", "ahead", own});
+        m.counters({"put", "get", "ahead"});
+        m.trips("k", m.i32("tiles"));
+        b.call(K::count_put, {m.u32("ahead")});
+        b.call(K::advance_stage, {m.u32("put"), m.n(2)});
+        b.call(K::meet_cta);
+        b.call(K::count_get, {m.u32("ahead")});
+        b.call(K::advance_stage, {m.u32("get"), m.n(2)});
+        b.close();
+        EXPECT_EQ(told(verify(m.kernel)).find("takes more stages than there are") == std::string::npos, own);
+    }
+}
+
+/// One thread waits, multiplies and gives back for all, and what is known of its number decides other conditions.
+TEST(KernelVerify, OneThreadDoesItForAll) {
+    const auto kernel = [](bool waits, bool gives, int64_t threads) {
+        Pool pool;
+        Maker m(pool);
+        Builder& b = m.b;
+        m.kernel.arch = 100;
+        m.kernel.threads = 160;
+        m.kernel.rings.push_back({"a", 2, "full", "empty", "", "put", "put_phase", "get", "get_phase"});
+        b.let("const unsigned", "full", m.shared(m.n(65536)));
+        b.let("const unsigned", "empty", m.u32("full") + 16);
+        b.let("const unsigned", "products", m.u32("full") + 32);
+        m.barriers("full", "empty", 2, 1);
+        b.when(eq(m.t(), 0));
+        b.call(K::mbarrier_init, {m.u32("products"), m.n(5)});
+        b.call(K::mbarrier_init_fence);
+        b.when(lt(m.t(), 32));
+        b.call(K::tensor_take, {m.n(64), m.u32("place")});
+        b.call(K::meet_cta);
+        b.open_role({"producer", 128, 160, 0, ge(m.t(), 128), {}});
+        b.next_role({"consumers", 0, 128, 0, {}, {}});
+        m.counters({"get", "get_phase", "product_phase"});
+        m.trips("k", m.i32("tiles"));
+        if (waits) {
+            b.when(eq(m.t(), 0));
+            b.call(K::mbarrier_wait, {m.u32("full") + m.u32("get") * 8, m.u32("get_phase")});
+        }
+        b.when(eq(m.t(), 0));
+        b.call(K::tensor_product, {m.other("tcgen05_m128"), m.u32("columns"), m.u64("a"), m.u64("b")});
+        if (gives) {
+            b.when(eq(m.t(), 0));
+            b.call(K::products_commit, {m.u32("empty") + m.u32("get") * 8});
+        }
+        b.call(K::advance, {m.u32("get"), m.n(2), m.u32("get_phase")});
+        b.close();
+        b.call(K::products_wait, {m.t(), m.u32("products"), m.u32("product_phase")});
+        b.close();
+        b.open_if(lt(m.t(), threads));
+        b.when(lt(m.t(), 32));
+        b.call(K::tensor_give, {m.n(64), m.u32("columns")});
+        b.close();
+        return told(verify(m.kernel));
+    };
+    EXPECT_EQ(kernel(true, true, 128), "");
+    EXPECT_NE(kernel(false, true, 128).find("gives back a stage that has not been taken"), std::string::npos);
+    EXPECT_NE(kernel(true, false, 128).find("moves on before the stage is given back"), std::string::npos);
+    EXPECT_NE(kernel(true, true, 16).find("is not awaited before the kernel ends"), std::string::npos);
 }
 
 /// Boxes that lie side by side take turns.
