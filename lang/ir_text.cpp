@@ -26,6 +26,7 @@ public:
         begin_ = head + gpu_.header() + " {\n";
         return begin_ + out_ + "}\n";
     }
+    const std::vector<std::string>& names() const { return names_; }
     /// Of the text that `run` gave.
     std::vector<Span> lines(const std::string& text) const {
         std::vector<Span> out{fn_.span};
@@ -243,6 +244,12 @@ std::string print(const Function& fn, std::vector<Span>* lines) {
     std::string text = printer.run();
     if (lines) *lines = printer.lines(text);
     return text;
+}
+
+std::vector<std::string> value_names(const Function& fn) {
+    Printer printer(fn);
+    printer.run();
+    return printer.names();
 }
 
 }  // namespace tegula::ir

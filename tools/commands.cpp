@@ -67,12 +67,12 @@ const Flag kFlags[] = {
      "XDG_DATA_HOME or ~/.local/share"},
     {"test bench bisect tune", "filter", 'f', "TEXT", Takes::text, "", &Options::filter, "only blocks whose name contains it"},
     {"dump", "emit", 'e', "STAGE", Takes::text,
-     "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS cuda ptx ptx-lines cubin cubin-lines resources sass llvm "
+     "tokens ast fmt json doc ir ir:final ir:after=PASS explain explain-json kernel-json ir:gpu ir:gpu:after=PASS kernel kernel:after=PASS cuda ptx ptx-lines cubin cubin-lines resources sass llvm "
      "llvm-opt llvm-lines asm asm-lines "
      "explain@cpu explain-json@cpu llvm@aarch64 llvm@armv8.6-a",
      &Options::emit,
      "of a file: tokens, ast, fmt, json, doc; of a kernel: ir (the default), ir:after=PASS, ir:final, explain, explain-json, kernel-json; for a GPU: "
-     "ir:gpu, ir:gpu:after=PASS, cuda, ptx, ptx-lines (with .loc), cubin, cubin-lines, resources, sass (through nvdisasm), each (and explain, explain-json) also as STAGE@sm_80; for the "
+     "ir:gpu, ir:gpu:after=PASS, kernel, kernel:after=PASS, cuda, ptx, ptx-lines (with .loc), cubin, cubin-lines, resources, sass (through nvdisasm), each (and explain, explain-json) also as STAGE@sm_80; for the "
      "CPU: llvm, llvm-opt, llvm-lines, asm, asm-lines (with .loc), explain@cpu, explain-json@cpu, llvm@aarch64, llvm@armv8.6-a"},
     {"check", "format", 0, "FORM", Takes::word, "text gnu sarif", &Options::format,
      "text; gnu: a line each, FILE:LINE:COLUMN: error: .., on standard error; sarif: one document of SARIF 2.1.0 on standard output"},

@@ -4,6 +4,8 @@
 #include "jit/engine/engine.h"
 #include "jit/engine/host_check.h"
 #include "lang/ir_text.h"
+#include "lang/kernel/text.h"
+#include "lower/kernel/lower.h"
 #include "lower/lower.h"
 #include "parser/parse.h"
 #include "sema/recovery.h"
@@ -42,7 +44,9 @@ constexpr std::string_view kPicture = "picture:";
 
 bool is_explanation(std::string_view kind) { return kind == "explain" || kind == "explain-json"; }
 
-bool is_gpu_artifact(std::string_view kind) { return kind == "ir:gpu" || kind.starts_with("ir:gpu:") || is_compiled_artifact(kind); }
+bool is_gpu_artifact(std::string_view kind) {
+    return kind == "ir:gpu" || kind == "kernel" || kind.starts_with("ir:gpu:") || kind.starts_with("kernel:") || is_compiled_artifact(kind);
+}
 
 std::string arch_list() {
     std::string list;
@@ -242,7 +246,7 @@ std::optional<std::string> Engine::artifact(LoadedModule& module, const Executab
     diags.report(
         Diag::no_such_artifact, {},
         {printable(kind),
-         "ir, ir:after=PASS, ir:final, explain, explain-json, json, ir:gpu, ir:gpu:after=PASS, cuda, ptx, ptx-lines, cubin, cubin-lines, resources, "
+         "ir, ir:after=PASS, ir:final, explain, explain-json, json, ir:gpu, ir:gpu:after=PASS, kernel, kernel:after=PASS, cuda, ptx, ptx-lines, cubin, cubin-lines, resources, "
          "llvm, "
          "llvm@aarch64, llvm@armv8.6-a, "
          "llvm-opt, llvm-lines, asm, asm-lines, explain@cpu, explain-json@cpu, picture:KIND"});
@@ -270,18 +274,31 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
     GpuOptions options = usual_options(exe.instance, arch, exe.disabled_passes);
     options.cancel = &cancelled_;
     std::string text;
-    constexpr std::string_view kAfter = "ir:gpu:after=";
-    if (kind.starts_with(kAfter)) {
-        options.after = [&text, wanted = kind.substr(kAfter.size())](std::string_view pass, bool changed, const ir::Function& fn) {
+    constexpr std::string_view kAfter = ":after=";
+    const size_t at = kind.find(kAfter);
+    const std::string_view stage = kind.substr(0, at), wanted = at == kind.npos ? "" : kind.substr(at + kAfter.size());
+    const bool of_kernel = stage == "kernel";
+    if (!of_kernel && !wanted.empty()) {
+        options.after = [&text, wanted](std::string_view pass, bool changed, const ir::Function& fn) {
             if (pass == wanted) text += "// after " + std::string(pass) + (changed ? "\n" + ir::print(fn) : ": unchanged\n");
         };
     }
     const ir::Function fn = lowered_for_gpu(exe.instance, options);
     if (kind == "ir:gpu") return ir::print(fn);
+    if (of_kernel) {
+        const auto take = [&text, wanted](std::string_view pass, const std::string& plan) {
+            if (wanted.empty())
+                text = plan;
+            else if (pass == wanted)
+                text = "// after " + std::string(pass) + "\n" + plan;
+        };
+        const KernelText kernel = lower_to_kernel(fn, nullptr, {exe.disabled_passes, take});
+        if (kind == "kernel") return text + kernel::dump(kernel.form);
+    }
     if (!text.empty()) return text;
     std::string list;
-    for (std::string_view name : gpu_pass_names()) list += (list.empty() ? "" : ", ") + std::string(name);
-    diags.report(Diag::no_such_pass, {}, {printable(kind.substr(std::min(kAfter.size(), kind.size())))}).notes.push_back("passes for a GPU: " + list);
+    for (std::string_view name : of_kernel ? kernel_pass_names() : gpu_pass_names()) list += (list.empty() ? "" : ", ") + std::string(name);
+    diags.report(Diag::no_such_pass, {}, {printable(wanted)}).notes.push_back((of_kernel ? "passes of lowering: " : "passes for a GPU: ") + list);
     return std::nullopt;
 }
 
@@ -316,7 +333,7 @@ std::optional<std::string> Engine::dump(const std::string& name, std::string tex
 
 bool Engine::check_passes(const std::vector<std::string>& names, DiagSink& diags) {
     auto known = pass_names();
-    for (std::string_view gpu : gpu_pass_names()) known.push_back(gpu);
+    for (const auto& more : {gpu_pass_names(), kernel_pass_names()}) known.insert(known.end(), more.begin(), more.end());
     for (const std::string& name : names) {
         if (name == "all" || std::find(known.begin(), known.end(), name) != known.end()) continue;
         std::string list;

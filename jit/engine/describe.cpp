@@ -1,6 +1,7 @@
 // What a module offers, as Markdown (from `///` comments) and as JSON.
 #include "jit/cache/cache.h"
 #include "jit/engine/engine.h"
+#include "lower/kernel/lower.h"
 #include "lower/lower.h"
 
 namespace tegula {
@@ -112,7 +113,7 @@ std::string describe_library(Engine& engine) {
     out += "],\"passes\":[";
     separator = "";
     auto passes = pass_names();
-    for (std::string_view gpu : gpu_pass_names()) passes.push_back(gpu);
+    for (const auto& more : {gpu_pass_names(), kernel_pass_names()}) passes.insert(passes.end(), more.begin(), more.end());
     for (std::string_view name : passes) {
         out += separator + json_quote(name);
         separator = ",";

@@ -187,8 +187,8 @@ public:
     /// What a launch would be, as JSON; `out` tensors may be missing. nullopt is reported.
     std::optional<std::string> plan(LoadedModule& module, const ast::KernelItem& kernel, const sema::StaticValues& generics,
                                     std::span<const LaunchArgument> args, DiagSink& diags);
-    /// "ir", "ir:final", "ir:after=PASS", "explain", "explain-json", "json", "picture:KIND"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "cuda", "ptx", "cubin",
-    /// "resources", each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "llvm-lines",
+    /// "ir", "ir:final", "ir:after=PASS", "explain", "explain-json", "json", "picture:KIND"; for a GPU "ir:gpu", "ir:gpu:after=PASS", "kernel",
+    /// "kernel:after=PASS", "cuda", "ptx", "cubin", "resources", each (and explain) with "@ARCH" at its end or for sm_90a; for the CPU "llvm", "llvm-opt", "llvm-lines",
     /// "asm", "asm-lines", "explain@cpu", "llvm@aarch64",
     /// "llvm@armv8.6-a". nullopt (reported) for unknown kinds.
     std::optional<std::string> artifact(LoadedModule& module, const Executable& exe, std::string_view kind, DiagSink& diags);

@@ -149,7 +149,7 @@ void Engine::explain_gpu_form(const Executable& exe, const Arch& arch, const std
         notes.push_back({exe.kernel->tune[0].name.span, *tune});
     }
     if (launch.told) notes.push_back({kernel, *launch.told});
-    const explain::Resources resources = resources_of(form, cuda::printed(lower_to_kernel(form, nullptr)), arch, launch.estimate.registers);
+    const explain::Resources resources = resources_of(form, cuda::printed(lower_to_kernel(form, nullptr, {exe.disabled_passes})), arch, launch.estimate.registers);
     notes.push_back({kernel, resources});
     const std::vector<NarrowStream> streams = narrow_streams(form);
     double codes = 0;

@@ -55,7 +55,7 @@ cuda::Lower lower(const sema::Instance& instance, const std::vector<std::string>
         for (const auto& [param, value] : traits.extents) fix_extent(options, instance, param, value);
         cuda::Lowered out{lowered_for_gpu(instance, options), {}};
         poll(cancel);
-        out.text = cuda::printed(lower_to_kernel(out.form, sources));
+        out.text = cuda::printed(lower_to_kernel(out.form, sources, {disabled}));
         return out;
     };
 }
@@ -133,7 +133,7 @@ public:
         GpuOptions options = usual_options(instance, *arch, disabled);
         options.cancel = cancel;
         const ir::Function form = lowered_for_gpu(instance, options);
-        KernelText text = cuda::printed(lower_to_kernel(form, &sources_));
+        KernelText text = cuda::printed(lower_to_kernel(form, &sources_, {disabled}));
         if (kind == "cuda") return text.source;
         if (kind.ends_with("-lines")) text.options.push_back("--generate-line-info");
         cuda::CompileOptions compile;

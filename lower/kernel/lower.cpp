@@ -17,6 +17,7 @@
 #include "lower/kernel/formats/text.h"
 #include "lower/kernel/lower.h"
 #include "lower/kernel/packed/packed.h"
+#include "lower/kernel/pipeline.h"
 #include "lower/kernel/product/product.h"
 #include "lower/kernel/values.h"
 
@@ -119,6 +120,7 @@ Lowering::Lowering(const ir::Function& function, const SourceMap* source_map)
       thread(pool.counter("t", kMostThreads)),
       formats(fn.gpu ? fn.gpu->arch->number : 0),
       out(kernel.form, pool),
+      plan(fn.value_count()),
       values(fn),
       late(fn) {
     TEGULA_CHECK(fn.gpu.has_value() && fn.is_kernel, "only kernels that passed the GPU passes are lowered");
@@ -464,10 +466,7 @@ void elementwise(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     if (compare_counts(ctx, id)) return;
     const auto in = ctx.fn.operands(inst);
-    const ir::Inst* divisor = inst.op == Op::div && ctx.fn.type(in[0]).elem == Fmt::f32 ? ctx.fn.def(in[1]) : nullptr;
-    const bool shared =
-        divisor && divisor->op == Op::broadcast;  // registers of a thread are divided by the same number
-    if (shared && !is_scalar(ctx, ctx.fn.result(inst))) return divide_by_shared(ctx, id);
+    if (ctx.plan.has(KernelPass::shared_division, ctx.fn.result(inst))) return divide_by_shared(ctx, id);
     const bool drops_bits =
         inst.op == Op::shr || inst.op == Op::div || inst.op == Op::div_trunc || inst.op == Op::div_ceil;
     const bool opaque = drops_bits && counts_masked(ctx.fn, in[0]);
@@ -495,20 +494,15 @@ void check_form(const kernel::Kernel& form) {
 
 namespace tegula {
 
-KernelText lower_to_kernel(const ir::Function& fn, const SourceMap* sources) {
+KernelText lower_to_kernel(const ir::Function& fn, const SourceMap* sources, const KernelOptions& options) {
     using namespace lower;
     Lowering ctx(fn, sources);
     find_arrays(ctx);
     find_unroll_limit(ctx);
-    find_words(ctx);
-    find_pairs(ctx);
-    find_carried_loads(ctx);
     find_parting(ctx);
-    ctx.kernel.resident_programs = find_resident_programs(ctx);
     ctx.kernel.entry = "tegula_" + ctx.out.fresh(ctx.fn.name);
     ctx.kernel.threads = kernel_threads(ctx.fn);
     ctx.kernel.shared_bytes = ctx.fn.gpu->shared_bytes;
-    place_pair_table(ctx);
     ctx.kernel.workspace_bytes = ctx.fn.gpu->workspace_bytes;
     ctx.kernel.cluster = ctx.fn.gpu->cluster_size();
     if (clustered(ctx)) ctx.formats.need("cluster");
@@ -519,13 +513,15 @@ KernelText lower_to_kernel(const ir::Function& fn, const SourceMap* sources) {
     ctx.kernel.options = {"--std=c++17", "--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true"};
     parameter(ctx, KernelParam::first, 0, 0, "unsigned long long", "first");
     prepare_split(ctx);
-    find_word_rings(ctx);
+    find_late_sums(ctx);
+    make_plan(ctx, options);
     take_tensor_memory(ctx);
     fill_pair_table(ctx);
     block(ctx, ctx.fn.body);
     end_tensor_memory(ctx);
     end_meetings(ctx);
     end_fused(ctx);
+    finish_plan(ctx, options);
 
     kernel::Kernel& form = ctx.kernel.form;
     form.name = ctx.kernel.entry;

@@ -32,6 +32,7 @@
 #include "lang/target.h"
 #include "lang/uses.h"
 #include "lower/kernel/formats/formats.h"
+#include "lower/kernel/plan.h"
 #include "lower/kernel/text.h"
 
 namespace tegula::lower {
@@ -53,7 +54,6 @@ struct Values {
     ir::Uses uses;
     std::vector<std::string> names;             ///< by ValueId
     std::vector<bool> aliased, array_constant;  ///< by ValueId
-    std::vector<bool> pairs, quads;             ///< by ValueId
     std::map<uint32_t, int> magnitudes;         ///< by value; sums of themselves would be followed on both sides each
     std::map<std::string, std::string> layout_names;  ///< text of the layout -> struct name
     /// By ValueId: what PTX calls the registers that a sum stays in during a loop.
@@ -179,6 +179,7 @@ struct Lowering {
     const Ex thread;     ///< `t`
     Formats formats;
     kernel::Builder out;
+    Plan plan;
     Support support;
     std::string prologue;
     Values values;

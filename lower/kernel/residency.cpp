@@ -162,7 +162,9 @@ private:
 
 }  // namespace
 
-int find_resident_programs(const Lowering& ctx) {
+namespace {
+
+int resident_programs(const Lowering& ctx) {
     if (ctx.fn.gpu->specialised) return shared_programs(ctx.fn);
     int64_t loaded = 1;  // bytes of the largest tile
     int loads = 0;
@@ -189,5 +191,9 @@ int find_resident_programs(const Lowering& ctx) {
     const auto wanted = static_cast<int>(std::min<int64_t>(programs, (kLoaded + loaded - 1) / loaded));
     return std::clamp(threads / group_threads(ctx), 1, wanted);
 }
+
+}  // namespace
+
+void find_residency(Lowering& ctx) { ctx.kernel.resident_programs = resident_programs(ctx); }
 
 }  // namespace tegula::lower

@@ -131,7 +131,7 @@ void store_vector(Lowering& ctx, const Part& part, Ex r, const std::string& wide
 std::string stored_vector(Lowering& ctx, const Part& part, Ex r) {
     const ir::ValueId v = part.value;
     const std::string wide = ctx.out.fresh("wide");
-    if (!encoded_by_store(ctx, v)) {
+    if (!ctx.plan.has(KernelPass::round_in_store, v)) {
         ctx.out.line("alignas(16) " + type_of(ctx, v) + " " + wide + "[" + std::to_string(part.vector) + "];");
         each(ctx, part.vector, [&](Ex i) { ctx.out.line(wide + "[" + i + "] = " + at(ctx, v, r + i) + ";"); });
         return wide;

@@ -55,7 +55,10 @@ void find_carried_loads(Lowering& ctx) {
             if (ctx.fn.inst(id).op != ir::Op::for_loop) continue;
             for (CarriedLoad& load : carried_loads(ctx.fn, id)) {
                 const auto shared = std::make_shared<Walk>(Walk{std::move(load), {}});
-                ctx.packed.walks[shared->load.first.v] = ctx.packed.walks[shared->load.next.v] = shared;
+                for (const ir::InstId access : {shared->load.first, shared->load.next}) {
+                    ctx.packed.walks[access.v] = shared;
+                    ctx.plan.decide(KernelPass::walk_addresses, ctx.fn.result(access));
+                }
             }
         }
 }

@@ -184,7 +184,7 @@ void bulk_box(Lowering& ctx, const BulkStore& s, int64_t row, int64_t column, in
         return found;
     };
     const ir::Inst* def = ctx.fn.def(s.value);
-    const bool rounds = def && rounded_by_store(ctx, *def);
+    const bool rounds = ctx.plan.has(KernelPass::round_in_store, s.value);
     const auto sum = rounds ? ctx.values.sums.find(ctx.fn.operands(*def)[0].v) : ctx.values.sums.end();
     if (s.bytes == 2 && sum == ctx.values.sums.end()) ctx.formats.need("pairs");
     const auto pair = [&](int r) {

@@ -102,7 +102,7 @@ void lower_for_loop(Lowering& ctx, ir::InstId id) {
     std::vector<ir::ValueId> copied;
     std::vector<std::string> carried, targets;
     for (size_t i = 0; i < results.size(); ++i) {
-        const bool kept = kept_sum(ctx, inst, i);
+        const bool kept = ctx.plan.has(KernelPass::keep_sums, results[i]);
         if (!kept || !stored_as_sum(ctx, results[i])) declare(ctx, results[i]);
         carried.push_back(ctx.values.names[args[i + 1].v] = name(ctx, results[i]));
         if (kept) {
@@ -118,9 +118,11 @@ void lower_for_loop(Lowering& ctx, ir::InstId id) {
     for (ir::ValueId v : results) leave_sum(ctx, v);
 }
 
+namespace {
+
 /// Does the loop carry many words to its next trip? Two trips at a time take them where they are instead of copying
 /// them, where registers allow.
-bool turns_words(Lowering& ctx, const ir::Inst& loop) {
+bool carries_many_words(const Lowering& ctx, const ir::Inst& loop) {
     int words = 0, others = 0;
     for (uint32_t r = 0; r < loop.results.count; ++r) {
         const auto it = ctx.packed.words.find(ctx.fn.result(loop, r).v);
@@ -131,6 +133,18 @@ bool turns_words(Lowering& ctx, const ir::Inst& loop) {
             others += registers(ctx, ctx.fn.result(loop, r));
     }
     return words >= kManyWords && others <= kMostBeside && unrolling(ctx.fn, loop).copies == 1;
+}
+
+ir::ValueId counter_of(const ir::Function& fn, const ir::Inst& loop) { return fn.block(fn.blocks(loop)[0]).args[0]; }
+
+}  // namespace
+
+void find_turned_loops(Lowering& ctx) {
+    ctx.fn.walk([&](ir::InstId id) {
+        const ir::Inst& loop = ctx.fn.inst(id);
+        if (loop.op == Op::for_loop && carries_many_words(ctx, loop))
+            ctx.plan.decide(KernelPass::turn_words, counter_of(ctx.fn, loop));
+    });
 }
 
 /// How the trips of a loop are counted.
@@ -162,7 +176,7 @@ void for_loop_text(Lowering& ctx, ir::InstId id) {
     int carried_registers = 0;
     for (uint32_t r = 0; r < inst.results.count; ++r) carried_registers += registers(ctx, ctx.fn.result(inst, r));
     const bool counted = !text.counter.empty() || carried_registers < kManyCarried || products_in(ctx.fn, body) != 1;
-    const bool twice = text.counter.empty() && turns_words(ctx, inst);
+    const bool twice = text.counter.empty() && ctx.plan.has(KernelPass::turn_words, counter_of(ctx.fn, inst));
     const auto leave = [&] {
         if (!counted) ctx.out.line("__syncwarp();");
         ctx.out.line("if (!(" + text.test + ")) break;");

@@ -7,7 +7,7 @@ namespace tegula::lower {
 // ---- control ----
 std::vector<std::string> declare_all(Lowering& ctx, std::span<const ir::ValueId> values);
 void block(Lowering& ctx, ir::BlockId id);
-bool turns_words(Lowering& ctx, const ir::Inst& loop);
+void find_turned_loops(Lowering& ctx);
 struct LoopText {
     std::string start, test,
         next;  ///< of a for statement, in whose body `counter` declares the counter unless `start` does
@@ -37,7 +37,7 @@ std::string code_text(Lowering& ctx, ir::ValueId v, const std::string& element);
 
 // ---- programs on a multiprocessor, and warps ----
 /// Programs that should be on a multiprocessor at once, as far as registers go (residency.cpp).
-int find_resident_programs(const Lowering& ctx);
+void find_residency(Lowering& ctx);
 bool parts(const Lowering& ctx, ir::InstId id);
 void find_parting(Lowering& ctx);
 std::string program_axis(Lowering& ctx, int axis);

@@ -84,7 +84,7 @@ bool compare_counts(Lowering& ctx, ir::InstId id) {
                          (ctx.pool.name(kernel::Type::i32, clamped) - thread_part(ctx, layout(ctx, to), axis)).text() +
                          ";");
         const bool prefix = side == 0 ? inst.op == Op::lt || inst.op == Op::le : inst.op == Op::gt || inst.op == Op::ge;
-        if (prefix && apart)
+        if (prefix && apart && ctx.plan.runs(KernelPass::prefixes))
             ctx.values.prefixes[to.v] = {axis, [=](int count) {
                                              return side == 0 ? std::to_string(count) + sign + limit
                                                               : limit + sign + std::to_string(count);
@@ -110,6 +110,7 @@ bool select_by_counts(Lowering& ctx, ir::InstId id) {
         registers(ctx, to) > ctx.values.unroll_limit || !(layout(ctx, to) == layout(ctx, in[0])))
         return false;
     const auto d = static_cast<size_t>(prefix->second.axis);
+    ctx.plan.decide(KernelPass::prefixes, to);
     declare(ctx, to);
     for (int first = 0; first < registers(ctx, to); first += kTogether) {
         int64_t last = 0;

@@ -98,6 +98,16 @@ void test_dividends(Lowering& ctx, ir::InstId id, const std::string& moderate) {
     ctx.out.close();
 }
 
+void find_shared_divisions(Lowering& ctx) {
+    ctx.fn.walk([&](ir::InstId id) {
+        const ir::Inst& inst = ctx.fn.inst(id);
+        if (inst.op != Op::div || ctx.fn.type(ctx.fn.result(inst)).elem != Fmt::f32) return;
+        const ir::Inst* divisor = ctx.fn.def(ctx.fn.operands(inst)[1]);
+        if (divisor && divisor->op == Op::broadcast && !is_scalar(ctx, ctx.fn.result(inst)))
+            ctx.plan.decide(KernelPass::shared_division, ctx.fn.result(inst));
+    });
+}
+
 void divide_by_shared(Lowering& ctx, ir::InstId id) {
     const ir::ValueId to = ctx.fn.result(ctx.fn.inst(id));
     const auto in = ctx.fn.operands(ctx.fn.inst(id));

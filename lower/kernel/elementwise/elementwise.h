@@ -27,6 +27,7 @@ Known known_at(Lowering& ctx, ir::ValueId v, Ex r);
 void elementwise(Lowering& ctx, ir::InstId id);
 
 // ---- division by shared numbers, comparisons with counts ----
+void find_shared_divisions(Lowering& ctx);
 void divide_by_shared(Lowering& ctx, ir::InstId id);
 void test_dividends(Lowering& ctx, ir::InstId id, const std::string& moderate);
 std::string bounded_dividends(Lowering& ctx, ir::ValueId dividend, ir::ValueId divisor);

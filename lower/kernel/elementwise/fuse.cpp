@@ -156,6 +156,7 @@ void fuse(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex 
     ctx.fusing.work += more;
     ctx.fusing.emulation += emulation(ctx, inst) * registers(ctx, result);
     ctx.fusing.pending.push_back({result, ctx.out.take_mark(), std::move(text), 0});
+    if (!ctx.plan.runs(KernelPass::fuse_tiles)) end_fused(ctx);
 }
 
 /// `store`: of a tile that the loop computes, vector by vector as the last thing of every step.
@@ -163,8 +164,10 @@ void end_fused(Lowering& ctx, const Part* store) {
     if (ctx.fusing.pending.empty()) return;
     const std::vector<Fused> all = std::exchange(ctx.fusing.pending, {});
     const std::string mark = ctx.out.take_mark();
-    for (const Fused& f : all)
+    for (const Fused& f : all) {
+        if (all.size() > 1) ctx.plan.decide(KernelPass::fuse_tiles, f.value);
         if (uses(ctx, f.value) > f.uses) declare(ctx, f.value);
+    }
     int group = store ? store->vector : 1;  // registers that a step of the loop takes: a vector of the widest access
     for (const Fused& f : all) group = std::max(group, f.vector);
     // What is too much for one unrolled loop are several, over parts of the registers: cut by operations, all tiles
@@ -265,7 +268,7 @@ Part part_ahead(Lowering& ctx, ir::InstId id) {
 /// Lets a load join the pending loop. Every store, barrier and branch is a line and ends the loop first: a load passes
 /// elementwise tiles only.
 bool join_load(Lowering& ctx, ir::InstId id) {
-    if (!may_join(ctx, id)) return false;
+    if (!ctx.plan.runs(KernelPass::fuse_tiles) || !may_join(ctx, id)) return false;
     const Part part = part_ahead(ctx, id);
     const ir::ValueId v = part.value;
     fuse(ctx, v, [&](Ex r) { return ctx.values.names[v.v] + "_w[" + r + " - g]"; });
@@ -282,7 +285,7 @@ bool join_store(Lowering& ctx, ir::InstId id) {
                      [](const Fused& f) { return f.load != nullptr; }))
         return false;
     const ir::ValueId v = ctx.fn.operands(ctx.fn.inst(id)).back();
-    if (!fused(ctx, encoded_by_store(ctx, v) ? ctx.fn.operands(*ctx.fn.def(v))[0] : v) || !stores_vectors(ctx, id))
+    if (!fused(ctx, ctx.plan.has(KernelPass::round_in_store, v) ? ctx.fn.operands(*ctx.fn.def(v))[0] : v) || !stores_vectors(ctx, id))
         return false;
     const Part part = part_ahead(ctx, id);
     end_fused(ctx, &part);

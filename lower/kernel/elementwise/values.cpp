@@ -140,27 +140,39 @@ std::string pair_function(const Lowering& ctx, const ir::Inst& cast) {
     return to.elem == Fmt::f16 ? "encode_two_f16" : "encode_two_bf16";
 }
 
-bool rounded_by_store(const Lowering& ctx, const ir::Inst& cast) {
+namespace {
+
+/// The store that alone takes the cast's result, where it is able to round: a bulk store of the same block, or one right
+/// behind the cast.
+ir::InstId rounding_store(const Lowering& ctx, ir::InstId id) {
+    const ir::Inst& cast = ctx.fn.inst(id);
+    if (pair_function(ctx, cast).empty()) return {};
     const ir::ValueId v = ctx.fn.result(cast);
-    if (uses(ctx, v) != 1 || pair_function(ctx, cast).empty()) return false;
-    for (const ir::InstId id : ctx.fn.block(cast.parent).insts)
-        if (ctx.fn.inst(id).op == ir::Op::store && ctx.fn.operands(ctx.fn.inst(id)).back() == v)
-            return ctx.fn.gpu_inst(id).bulk;
-    return false;
+    const ir::InstId user = ctx.values.uses.only_user(v);
+    if (!user.valid()) return {};
+    const ir::Inst& store = ctx.fn.inst(user);
+    if (store.op != ir::Op::store || !(store.parent == cast.parent) || !(ctx.fn.operands(store).back() == v)) return {};
+    const std::vector<ir::InstId>& insts = ctx.fn.block(cast.parent).insts;
+    return ctx.fn.gpu_inst(user).bulk || *(std::ranges::find(insts, id) + 1) == user ? user : ir::InstId{};
 }
 
-bool encoded_by_store(Lowering& ctx, ir::ValueId v) {
-    const ir::Inst* cast = ctx.fn.def(v);
-    if (!cast || uses(ctx, v) != 1 || pair_function(ctx, *cast).empty()) return false;
-    const std::vector<ir::InstId>& insts = ctx.fn.block(cast->parent).insts;
-    const auto next = std::find(insts.begin(), insts.end(), ctx.fn.value(v).def) + 1;
-    return next != insts.end() && stores_vectors(ctx, *next) && ctx.fn.operands(ctx.fn.inst(*next)).back() == v;
+}  // namespace
+
+void find_rounding_stores(Lowering& ctx) {
+    std::optional<Lowering> asked;  // what an access looks like is known where it is emitted
+    ctx.fn.walk([&](ir::InstId id) {
+        const ir::InstId store = rounding_store(ctx, id);
+        if (!store.valid()) return;
+        if (!asked) asked.emplace(ctx.fn, nullptr);
+        if (ctx.fn.gpu_inst(store).bulk || stores_vectors(*asked, store))
+            ctx.plan.decide(KernelPass::round_in_store, ctx.fn.result(id));
+    });
 }
 
 void lower_cast(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::ValueId v = ctx.fn.result(inst);
-    if (rounded_by_store(ctx, inst) || encoded_by_store(ctx, v)) return;
+    if (ctx.plan.has(KernelPass::round_in_store, v)) return;
     const auto in = ctx.fn.operands(inst);
     const auto attrs = ctx.fn.attrs(inst);
     const auto round = static_cast<Round>(attrs[0]);

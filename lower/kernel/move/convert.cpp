@@ -19,7 +19,7 @@ void lower_convert(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(inst)[0], to = ctx.fn.result(inst);
     const bool shared_from = ctx.fn.placement(from).kind == Placement::shared,
                shared_to = ctx.fn.placement(to).kind == Placement::shared;
-    if (loaded_by_product(ctx, id)) return;
+    if (ctx.plan.has(KernelPass::fragments_from_shared, ctx.fn.result(id))) return;
     if (in_tensor_memory(ctx.fn, to)) return to_tensor_memory(ctx, id);
     if (in_tensor_memory(ctx.fn, from)) return from_tensor_memory(ctx, id);
     if (shared_from && shared_to) return between_shared(ctx, id);

@@ -33,8 +33,9 @@ void decode_words(Lowering& ctx, const ir::Inst& cast, const std::function<std::
 
 // ---- 16-bit floats in pairs ----
 void find_pairs(Lowering& ctx);
-inline bool is_pairs(const Lowering& ctx, ir::ValueId v) { return ctx.values.pairs[v.v]; }
-inline bool is_quads(const Lowering& ctx, ir::ValueId v) { return ctx.values.quads[v.v]; }
+void find_quads(Lowering& ctx);
+inline bool is_pairs(const Lowering& ctx, ir::ValueId v) { return ctx.plan.has(KernelPass::pairs, v); }
+inline bool is_quads(const Lowering& ctx, ir::ValueId v) { return ctx.plan.has(KernelPass::quads, v); }
 std::string part_of_word(Lowering& ctx, const std::string& words, int per, Ex r, const Format& f);
 std::vector<int> moved_pairs(const Lowering& ctx, ir::InstId id);
 bool make_pairs(Lowering& ctx, ir::InstId id);              ///< false: it makes none
@@ -49,7 +50,7 @@ void cast_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::stri
 bool keeps_infinities(const Lowering& ctx, const ir::Inst& cast);
 /// That rounds two f32 to 16 bits each; empty: none does what the cast does.
 std::string pair_function(const Lowering& ctx, const ir::Inst& cast);
-bool encoded_by_store(Lowering& ctx, ir::ValueId cast);  ///< is it left to the store of vectors right behind it?
+void find_rounding_stores(Lowering& ctx);  ///< casts that are left to the store behind them
 void decode_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from);
 std::string fp8_function(Lowering& ctx, const ir::Inst& cast);
 std::string two_halves(Lowering& ctx, const Format& from);  ///< function (int, int) -> packed pair

@@ -65,66 +65,73 @@ std::vector<int> moved_pairs(const Lowering& ctx, ir::InstId id) {
     return out;
 }
 
+namespace {
+
+/// Does the instruction take the words of a tile as they are, or element by element? What wants an array of elements
+/// gets one.
+bool takes_words(const Lowering& ctx, ir::InstId user, ir::ValueId v) {
+    const ir::Inst& inst = ctx.fn.inst(user);
+    if (ir::is_product(inst.op)) {
+        const MmaRow::Kind kind = product_row(ctx.fn, user).kind;
+        return kind == MmaRow::mma || (kind == MmaRow::wgmma && ctx.fn.operands(inst)[0] == v);
+    }
+    if (inst.results.count == 1 && is_pairs(ctx, ctx.fn.result(inst))) return true;
+    return ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::select || inst.op == Op::cast;
+}
+
+bool takes_words(const Lowering& ctx, ir::ValueId v) {
+    return std::ranges::all_of(ctx.values.uses.of(v),
+                               [&](const ir::Use& use) { return takes_words(ctx, use.inst, v); });
+}
+
+/// Every instruction that gives one tile in registers.
+void each_tile(const Lowering& ctx, const std::function<void(ir::InstId id, ir::ValueId v)>& visit) {
+    ctx.fn.walk([&](ir::InstId id) {
+        const ir::Inst& inst = ctx.fn.inst(id);
+        if (inst.results.count != 1) return;
+        const ir::ValueId v = ctx.fn.result(inst);
+        if (!is_scalar(ctx, v) && in_registers(ctx, v)) visit(id, v);
+    });
+}
+
+}  // namespace
+
+void find_quads(Lowering& ctx) {
+    each_tile(ctx, [&](ir::InstId id, ir::ValueId v) {
+        const bool fours = can_decode(ctx, ctx.fn.inst(id)) && codes_per_word(*decode_target(ctx.fn.type(v).elem)) == 4;
+        if (fours && takes_words(ctx, v)) ctx.plan.decide(KernelPass::quads, v);
+    });
+}
+
 void find_pairs(Lowering& ctx) {
-    ctx.values.pairs.assign(ctx.fn.value_count(), false);
-    ctx.values.quads.assign(ctx.fn.value_count(), false);
     const int arch = ctx.fn.gpu->arch->number;
     std::vector<ir::InstId> made;
-    std::vector<ir::ValueId> fours;
-    const std::function<void(ir::BlockId)> walk = [&](ir::BlockId block) {
-        for (const ir::InstId id : ctx.fn.block(block).insts) {
-            const ir::Inst& inst = ctx.fn.inst(id);
-            const auto operands = ctx.fn.operands(inst);
-            for (const ir::BlockId inner : ctx.fn.blocks(inst)) walk(inner);
-            if (inst.results.count != 1 || is_scalar(ctx, ctx.fn.result(inst)) ||
-                !in_registers(ctx, ctx.fn.result(inst)))
-                continue;
-            const ir::ValueId v = ctx.fn.result(inst);
-            if (can_decode(ctx, inst) && codes_per_word(*decode_target(ctx.fn.type(v).elem)) == 4) fours.push_back(v);
-            const bool bf16 = ctx.fn.type(v).elem == Fmt::bf16;
-            if ((!bf16 && ctx.fn.type(v).elem != Fmt::f16) || registers(ctx, v) % 2 || (bf16 && arch < 80)) continue;
-            const bool from_pairs =
-                std::any_of(operands.begin(), operands.end(), [&](ir::ValueId o) { return ctx.values.pairs[o.v]; });
-            const bool computed = adds_or_multiplies(inst.op) && from_pairs;
-            if (computed || can_decode(ctx, inst) || (from_pairs && !moved_pairs(ctx, id).empty())) {
-                ctx.values.pairs[v.v] = true;
-                made.push_back(id);
-            }
-        }
+    const auto of_pairs = [&](const ir::Inst& inst) {
+        return std::ranges::any_of(ctx.fn.operands(inst), [&](ir::ValueId o) { return is_pairs(ctx, o); });
     };
-    walk(ctx.fn.body);
-    // What wants an array of elements gets one.
-    const auto takes_pairs = [&](ir::InstId user, ir::ValueId v) {
-        const ir::Inst& inst = ctx.fn.inst(user);
-        if (ir::is_product(inst.op)) {
-            const MmaRow::Kind kind = product_row(ctx.fn, user).kind;
-            return kind == MmaRow::mma || (kind == MmaRow::wgmma && ctx.fn.operands(inst)[0] == v);
+    each_tile(ctx, [&](ir::InstId id, ir::ValueId v) {
+        const ir::Inst& inst = ctx.fn.inst(id);
+        const bool bf16 = ctx.fn.type(v).elem == Fmt::bf16;
+        if ((!bf16 && ctx.fn.type(v).elem != Fmt::f16) || registers(ctx, v) % 2 || (bf16 && arch < 80)) return;
+        const bool from_pairs = of_pairs(inst), computed = adds_or_multiplies(inst.op) && from_pairs;
+        if (computed || can_decode(ctx, inst) || (from_pairs && !moved_pairs(ctx, id).empty())) {
+            ctx.plan.decide(KernelPass::pairs, v);
+            made.push_back(id);
         }
-        if (inst.results.count == 1 && ctx.values.pairs[ctx.fn.result(inst).v]) return true;
-        return ir::has_trait(inst.op, ir::ELEMWISE) || inst.op == Op::select || inst.op == Op::cast;
-    };
-    for (const ir::ValueId v : fours)
-        ctx.values.quads[v.v] =
-            std::ranges::all_of(ctx.values.uses.of(v), [&](const ir::Use& use) { return takes_pairs(use.inst, v); });
+    });
     for (bool changed = true; changed;) {
         changed = false;
         for (const ir::InstId id : made) {
             const ir::ValueId v = ctx.fn.result(id);
-            if (!ctx.values.pairs[v.v] || std::ranges::all_of(ctx.values.uses.of(v), [&](const ir::Use& use) {
-                    return takes_pairs(use.inst, v);
-                }))
-                continue;
-            ctx.values.pairs[v.v] = false;
+            if (!is_pairs(ctx, v) || takes_words(ctx, v)) continue;
+            ctx.plan.decide(KernelPass::pairs, v, false);
             changed = true;
         }
         // What was computed of pairs is computed of elements where none of its operands is one any more.
         for (const ir::InstId id : made) {
             const ir::Inst& inst = ctx.fn.inst(id);
-            const auto operands = ctx.fn.operands(inst);
-            if (!ctx.values.pairs[ctx.fn.result(id).v] || inst.op == Op::cast) continue;
-            if (std::any_of(operands.begin(), operands.end(), [&](ir::ValueId o) { return ctx.values.pairs[o.v]; }))
-                continue;
-            ctx.values.pairs[ctx.fn.result(id).v] = false;
+            if (!is_pairs(ctx, ctx.fn.result(id)) || inst.op == Op::cast || of_pairs(inst)) continue;
+            ctx.plan.decide(KernelPass::pairs, ctx.fn.result(id), false);
             changed = true;
         }
     }

@@ -161,7 +161,10 @@ void find_word_rings(Lowering& ctx) {
         take_shared(ctx, "ring", param == ctx.fn.params.end() ? "a tensor" : "`" + param->name + "`",
                     warps * (ring->stage + 8), 128, ring->stages);
         for (const char* section : {"shared", "mbarrier", "bulk"}) ctx.formats.need(section);
-        for (const ir::ValueId v : {first, next}) ctx.packed.rings[v.v] = ring;
+        for (const ir::ValueId v : {first, next}) {
+            ctx.packed.rings[v.v] = ring;
+            ctx.plan.decide(KernelPass::word_rings, v);
+        }
         ring->name = ctx.out.fresh("ring");
         const std::string stages = number(ring->stages), own = ring->name,
                           barriers = number(warps * ring->stages * ring->stage);

@@ -170,6 +170,9 @@ void find_words(Lowering& ctx) {
             }
     }
     find_unshifted(ctx);
+    for (const auto& [value, words] : ctx.packed.words) ctx.plan.decide(KernelPass::words, ir::ValueId{value});
+    ctx.fn.walk([&](ir::InstId id) { can_decode(ctx, ctx.fn.inst(id)); });  // which tells whether there is a table
+    place_pair_table(ctx);
 }
 
 /// Words that are only decoded stay as they are loaded: shifting them into place behind the load would wait for it.

@@ -320,9 +320,8 @@ struct FragmentSource {
 };
 
 FragmentSource fragment_source(Lowering& ctx, ir::ValueId operand, bool is_a) {
-    const ir::InstId def = ctx.fn.value(operand).def;
-    if (!def.valid() || !loaded_by_product(ctx, def)) return {operand, nullptr, is_a, {}};
-    const ir::ValueId tile = ctx.fn.operands(ctx.fn.inst(def))[0];
+    if (!ctx.plan.has(KernelPass::fragments_from_shared, operand)) return {operand, nullptr, is_a, {}};
+    const ir::ValueId tile = ctx.fn.operands(*ctx.fn.def(operand))[0];
     ctx.formats.need("ldmatrix");
     return {tile, &ctx.fn.placement(tile).smem, is_a, {}};
 }
@@ -522,11 +521,8 @@ bool in_ring(const ir::Function& fn, ir::ValueId tile) {
     return def && def->op == ir::Op::channel_get;
 }
 
-}  // namespace
-
 bool loaded_by_product(const Lowering& ctx, ir::InstId convert) {
     const ir::Inst& inst = ctx.fn.inst(convert);
-    if (inst.op != ir::Op::convert) return false;
     const ir::ValueId tile = ctx.fn.operands(inst)[0], v = ctx.fn.result(inst);
     if (ctx.fn.placement(tile).kind != Placement::shared || !in_registers(ctx, v) || uses(ctx, v) != 1 ||
         ctx.fn.type(v).shape.rank != 2)
@@ -554,6 +550,15 @@ bool loaded_by_product(const Lowering& ctx, ir::InstId convert) {
     if (is_a) return across % (16 * split.m) == 0;
     const int64_t run = (int64_t{1} << sum.bits[1]) / split.n;
     return across % ((run % 16 ? 8 : 16) * split.n) == 0 && run % 8 == 0;
+}
+
+}  // namespace
+
+void find_shared_fragments(Lowering& ctx) {
+    ctx.fn.walk([&](ir::InstId id) {
+        if (ctx.fn.inst(id).op == ir::Op::convert && loaded_by_product(ctx, id))
+            ctx.plan.decide(KernelPass::fragments_from_shared, ctx.fn.result(id));
+    });
 }
 
 }  // namespace tegula::lower

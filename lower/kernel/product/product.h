@@ -74,15 +74,16 @@ struct FragmentWords {
 };
 /// k_extent >= 0: elements beyond it along K are zero.
 void mma_fragment(Lowering& ctx, ir::ValueId v, const FragmentWords& words, int64_t k_extent, bool k_last);
-/// Is this `convert` of a shared tile to registers left to the one mma product that takes it, which loads fragments as
-/// it goes (ldmatrix)?
-bool loaded_by_product(const Lowering& ctx, ir::InstId convert);
+/// Converts of shared tiles to registers that are left to the one mma product that takes them, which loads fragments as
+/// it goes (ldmatrix).
+void find_shared_fragments(Lowering& ctx);
 struct FragmentSource;  ///< an operand of an mma product: registers or shared memory
 FragmentSource fragment_source(Lowering& ctx, ir::ValueId operand, bool is_a);
 Ex ldmatrix_lane(Lowering& ctx, const FragmentSource& from, Ex across);
 Ex ldmatrix_address(const FragmentSource& from, Ex across, Ex k);
 // Sums that a loop keeps in registers with names of their own (product/sum.cpp).
-bool kept_sum(const Lowering& ctx, const ir::Inst& loop, size_t carried);
+void find_late_sums(Lowering& ctx);
+void find_kept_sums(Lowering& ctx);
 void enter_sum(Lowering& ctx, ir::ValueId initial, ir::ValueId carried, ir::ValueId result);
 void leave_sum(Lowering& ctx, ir::ValueId result);
 bool stored_as_sum(const Lowering& ctx, ir::ValueId result);  ///< left to the bulk store that rounds it

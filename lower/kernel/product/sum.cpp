@@ -14,29 +14,48 @@ using kernel::KernelOp;
 
 namespace {
 
-constexpr int kMany =
-    32;  ///< registers; fewer are carried along as operands, unless threads do other things while they are added to
+constexpr int kMany = 32;  ///< registers; fewer are carried along as operands
 
 /// Of a register of the sum; `other`: float.
 kernel::Type sum_type(const Lowering& ctx, ir::ValueId sum) {
     return text::is_native_float(ctx.fn.elem(sum)) ? kernel::Type::other : kernel::Type::i32;
 }
 
-}  // namespace
-
-/// Is the loop's carried value only the accumulator of one wgmma product, whose sum is only handed on?
-bool kept_sum(const Lowering& ctx, const ir::Inst& loop, size_t carried) {
+/// Is the loop's carried value only the accumulator of one wgmma product, whose sum is only handed on? That product.
+std::optional<ir::InstId> only_product(const Lowering& ctx, const ir::Inst& loop, size_t carried) {
     const ir::Block& body = ctx.fn.block(ctx.fn.blocks(loop)[0]);
     const ir::ValueId sum = body.args[carried + 1], next = ctx.fn.operands(ctx.fn.inst(body.insts.back()))[carried];
     const ir::Inst* dot = ctx.fn.def(next);
     if (!dot || dot->op != ir::Op::dot || !(dot->parent == ctx.fn.blocks(loop)[0]) || uses(ctx, sum) != 1 ||
         uses(ctx, next) != 1)
-        return false;
-    const MmaRow& row = product_row(ctx.fn, ctx.fn.value(next).def);
+        return std::nullopt;
+    const ir::InstId product = ctx.fn.value(next).def;
+    const MmaRow& row = product_row(ctx.fn, product);
     const bool in_place = row.acc == Fmt::i32 || (row.acc == Fmt::f32 && !promotes(row));
-    return row.kind == MmaRow::wgmma && in_place && ctx.fn.operands(*dot)[2] == sum &&
-           layout(ctx, next) == layout(ctx, sum) &&
-           (registers(ctx, sum) >= kMany || ctx.fn.gpu_inst(ctx.fn.value(next).def).late);
+    const bool adds = row.kind == MmaRow::wgmma && in_place && ctx.fn.operands(*dot)[2] == sum &&
+                      layout(ctx, next) == layout(ctx, sum);
+    return adds ? std::optional(product) : std::nullopt;
+}
+
+void keep_sums(Lowering& ctx, const std::function<bool(ir::ValueId sum, ir::InstId product)>& wanted) {
+    ctx.fn.walk([&](ir::InstId id) {
+        const ir::Inst& loop = ctx.fn.inst(id);
+        if (loop.op != ir::Op::for_loop || (ctx.split.sum && is_split_loop(ctx.fn, loop))) return;
+        for (uint32_t r = 0; r < loop.results.count; ++r)
+            if (const auto product = only_product(ctx, loop, r); product && wanted(ctx.fn.result(loop, r), *product))
+                ctx.plan.decide(KernelPass::keep_sums, ctx.fn.result(loop, r));
+    });
+}
+
+}  // namespace
+
+/// Threads do other things while a late product adds to its sum: no statement may move its registers.
+void find_late_sums(Lowering& ctx) {
+    keep_sums(ctx, [&](ir::ValueId, ir::InstId product) { return ctx.fn.gpu_inst(product).late; });
+}
+
+void find_kept_sums(Lowering& ctx) {
+    keep_sums(ctx, [&](ir::ValueId sum, ir::InstId) { return registers(ctx, sum) >= kMany; });
 }
 
 std::string declare_named(Lowering& ctx, std::string_view stem, int64_t count) {
@@ -70,12 +89,13 @@ void enter_sum(Lowering& ctx, ir::ValueId initial, ir::ValueId carried, ir::Valu
 
 /// Is the loop's sum only rounded to 16 bits by a bulk store in the same block? That one reads its registers by name.
 bool stored_as_sum(const Lowering& ctx, ir::ValueId result) {
-    if (uses(ctx, result) != 1) return false;
-    for (const ir::InstId id : ctx.fn.block(ctx.fn.def(result)->parent).insts) {
-        const ir::Inst& inst = ctx.fn.inst(id);
-        if (inst.op == ir::Op::cast && ctx.fn.operands(inst)[0] == result) return rounded_by_store(ctx, inst);
-    }
-    return false;
+    const ir::InstId cast = ctx.values.uses.only_user(result);
+    if (!cast.valid() || ctx.fn.inst(cast).op != ir::Op::cast ||
+        !(ctx.fn.inst(cast).parent == ctx.fn.def(result)->parent))
+        return false;
+    const ir::ValueId rounded = ctx.fn.result(cast);
+    return ctx.plan.has(KernelPass::round_in_store, rounded) &&
+           ctx.fn.gpu_inst(ctx.values.uses.only_user(rounded)).bulk;
 }
 
 void leave_sum(Lowering& ctx, ir::ValueId result) {

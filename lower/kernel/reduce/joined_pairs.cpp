@@ -41,7 +41,7 @@ constexpr Order kOrders[] = {{ReduceKind::max, "maximum", "max.NaN"},
 std::string pair_joining(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::ValueId from = ctx.fn.operands(inst)[0], to = ctx.fn.result(inst);
-    const ir::Inst* cast = ctx.fn.def(from);
+    const ir::Inst* cast = ctx.plan.runs(KernelPass::pairs) ? ctx.fn.def(from) : nullptr;
     if (!cast || cast->op != ir::Op::cast || ctx.fn.type(from).elem != Fmt::f32 || ctx.fn.type(to).elem != Fmt::f32 ||
         plan.fill)
         return {};
