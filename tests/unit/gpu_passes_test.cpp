@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <mutex>
 #include <set>
 #include <sstream>
@@ -14,9 +15,11 @@
 #include "lang/gpu/packed_view.h"
 #include "lang/gpu/tensor_memory.h"
 #include "lang/ir_text.h"
+#include "lang/kernel/text.h"
 #include "lang/tensor_strides.h"
 #include "lower/gpu/gpu.h"
 #include "lower/gpu/rows.h"
+#include "lower/kernel/lower.h"
 #include "lower/lower.h"
 #include "lower/rewrite.h"
 #include "tests/unit/gpu_function.h"
@@ -143,6 +146,58 @@ TEST(GpuPasses, EveryKernelWithPassesOff) {
             ASSERT_NO_THROW(run_gpu_passes(*p.fn, options)) << off << "\n" << text;
         }
     }
+}
+
+std::string lowered(const ir::Function& form, std::vector<std::string> disabled) {
+    const KernelText kernel = lower_to_kernel(form, nullptr, {std::move(disabled)});
+    return kernel.head + kernel::dump(kernel.form);
+}
+
+TEST(GpuPasses, EveryKernelIsLoweredWithEachPassOff) {
+    std::vector<std::string> passes{"all"};
+    for (const std::string_view name : kernel_pass_names()) passes.emplace_back(name);
+    std::set<std::string> changing;
+    uint64_t n = 0, forms = 0;
+    for (const std::string& text : kernels()) {
+        for (const char* arch : {"sm_75", "sm_80", "sm_90a", "sm_100a"}) {
+            if (!test::is_sampled(forms++)) continue;
+            Parsed p(text);
+            ASSERT_TRUE(p.fn != nullptr);
+            run_gpu_passes(*p.fn, options_for(arch, *p.fn));
+            const std::string with = lowered(*p.fn, {});
+            for (const std::string& off : passes) {
+                if (!test::is_sampled(n++)) continue;
+                std::string without;
+                ASSERT_NO_THROW(without = lowered(*p.fn, {off})) << off << " on " << arch << "\n" << text;
+                if (without != with) changing.insert(off);
+            }
+        }
+    }
+    EXPECT_TRUE(changing.count("all") && changing.count("fuse_tiles"));
+    if (test::is_long()) {
+        EXPECT_EQ(changing, std::set<std::string>(passes.begin(), passes.end()));
+    }
+}
+
+TEST(GpuPasses, ThePlanSaysWhatIsDecided) {
+    Parsed p(
+        "kernel @share(%x: tensor<f32>[64] in, %y: tensor<f32>[64] out) {\n  %0 = constant 0 : i64\n  %1 = load %x[%0 +: 64!] : tile<f32>[64]\n  %2 = reduce "
+        "%1 {kind = sum, order = tree, axis = -1} : f32\n  %3 = broadcast %2 : tile<f32>[64]\n  %4 = div %1, %3 : tile<f32>[64]\n  store %y[%0 +: 64!] = "
+        "%4\n  ret\n}\n");
+    ASSERT_TRUE(p.fn != nullptr);
+    run_gpu_passes(*p.fn, options_for("sm_90a", *p.fn));
+    std::map<std::string, std::string> plans;
+    const auto take = [&](std::string_view pass, const std::string& plan) { plans[std::string(pass)] = plan; };
+    lower_to_kernel(*p.fn, nullptr, {{"prefixes"}, take});
+    EXPECT_EQ(plans.size(), kernel_pass_names().size());
+    EXPECT_NE(plans["shared_division"].find("shared_division: %4 multiplies by a reciprocal\n"), std::string::npos) << plans["shared_division"];
+    EXPECT_EQ(plans["words"], "");
+    EXPECT_NE(plans["edge_groups"].find("prefixes: off: "), std::string::npos);
+}
+
+TEST(GpuPasses, PassesOfLoweringAreDocumented) {
+    const std::string page = test::read(std::filesystem::path(TEGULA_SOURCE_DIR) / "docs/internals/gpu.md");
+    for (const std::string_view name : kernel_pass_names()) EXPECT_NE(page.find("| `" + std::string(name) + "` |"), std::string::npos) << name;
 }
 
 TEST(GpuPasses, PassesAreDeterministic) {
