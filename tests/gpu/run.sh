@@ -22,6 +22,7 @@ bad=0
 # each NAME COMMAND..: runs the command once per file, $f in it; counts the files that failed.
 each() {
     name=$1
+    rm -f "$report/$name.failed" "$report/$name".*.log
     shift
     printf '%s\n' $files | xargs -P "$jobs" -I{} sh -c "f={}; log=$report/$name.\$(basename \$f).log; $* >\$log 2>&1 || echo \$f >>$report/$name.failed"
     failed=0
@@ -47,7 +48,12 @@ for suite in $suites; do
     case $suite in
         machine) $bin/tegula doctor | sed -n '/cuda/,$p' | head -3 ;;
         tests) each tests "timeout 280 $bin/tegula test --machine cuda \$f" ;;
-        passes) each passes "timeout 280 $bin/tegula test --machine cuda --disable-passes all \$f" ;;
+        passes)
+            each passes "timeout 280 $bin/tegula test --machine cuda --disable-passes all \$f"
+            lowering=$(sed -n 's/^KERNEL_PASS(\([a-z_]*\),.*/\1/p' lower/kernel/passes.def)
+            each lowering "timeout 280 $bin/tegula test --machine cuda --disable-passes $(echo $lowering | tr ' ' ,) \$f"
+            for pass in ${TEGULA_LONG:+$lowering}; do each "$pass" "timeout 280 $bin/tegula test --machine cuda --disable-passes $pass \$f"; done
+            ;;
         formats)
             counted formats 300 $bin/tegula --import-root . test --machine cuda tests/gpu/formats.tile
             if [ -n "${TEGULA_LONG:-}" ]; then  # 20 minutes of a processor per format or family of functions
