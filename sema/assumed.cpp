@@ -35,10 +35,15 @@ const Assumption kAssumptions[] = {{0, Shape{}, 16}, {1, Shape{16}, 4}, {2, Shap
 
 /// Shapes, layouts, budgets, conditions on constants, and whether a value is one: other choices of the caller may be right.
 bool depends_on_choice(const Diagnostic& d) {
-    const std::string_view code = diag_row(d.id).code;
-    return code.starts_with("T04") || code.starts_with("T05") || code.starts_with("T06") || d.id == Diag::static_assert_failed ||
-           d.id == Diag::bad_format || d.id == Diag::bitcast_width || d.id == Diag::missing_generic || d.id == Diag::not_constant ||
-           d.id == Diag::no_runtime_form;
+    static constexpr int kSections[] = {
+        // the first two digits of the codes
+#define DIAG(code, name, severity, message, explanation) 10 * ((code)[1] - '0') + (code)[2] - '0',
+#include "lang/diags.def"
+#undef DIAG
+    };
+    const int section = kSections[static_cast<size_t>(d.id)];
+    return (section >= 4 && section <= 6) || d.id == Diag::static_assert_failed || d.id == Diag::bad_format || d.id == Diag::bitcast_width ||
+           d.id == Diag::missing_generic || d.id == Diag::not_constant || d.id == Diag::no_runtime_form;
 }
 
 /// The errors of `found` that the others are, too.

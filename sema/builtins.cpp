@@ -85,14 +85,20 @@ Signature parse_signature(std::string_view text) {
 
 namespace {
 
+enum class Builtin : uint16_t {
+#define BUILTIN(name, signature, doc) name##_,
+#include "sema/builtins.def"
+};
+
 /// Does the function see its tiles as a whole (and not element by element), so that dimensions of index forms would be taken for the tile's own?
-bool takes_whole_tiles(std::string_view name, const Call& call) {
-    static constexpr std::string_view kElementwise[] = {"zeros",        "ones",    "full",    "iota",      "tile_of",  "cast",   "bitcast",
-                                                        "select",       "map",     "size",    "rank",      "elem",     "bits",   "max_value",
-                                                        "min_value",    "epsilon", "is_int",  "is_signed", "is_float", "cdiv",   "program_id",
-                                                        "num_programs", "load",    "pointer", "print",     "assert",   "assume", "static_assert"};
-    if (std::find(std::begin(kElementwise), std::end(kElementwise), name) != std::end(kElementwise)) return false;
-    const bool order = name == "min" || name == "max" || name == "minnum" || name == "maxnum";
+bool takes_whole_tiles(Builtin function, const Call& call) {
+    using enum Builtin;
+    static constexpr Builtin kElementwise[] = {zeros_,        ones_,    full_,    iota_,      tile_of_,  cast_,   bitcast_,
+                                               select_,       map_,     size_,    rank_,      elem_,     bits_,   max_value_,
+                                               min_value_,    epsilon_, is_int_,  is_signed_, is_float_, cdiv_,   program_id_,
+                                               num_programs_, load_,    pointer_, print_,     assert_,   assume_, static_assert_};
+    if (std::find(std::begin(kElementwise), std::end(kElementwise), function) != std::end(kElementwise)) return false;
+    const bool order = function == min_ || function == max_ || function == minnum_ || function == maxnum_;
     return !order || !call.expr || call.expr->args.size() < 2 ||
            std::any_of(call.expr->args.begin(), call.expr->args.end(), [](const ast::Arg& a) { return a.name.text == "axis"; });
 }
@@ -151,7 +157,7 @@ Value Elaborator::call_builtin(const Value& callee, std::vector<Value> shape, bo
     if (has_shape && !signature.has_shape) return refuse("takes no shape between [ and ]");
     if (e != nullptr && !signature.has_call && !e->args.empty()) return refuse("takes no arguments between ( and )");
     if (!match_arguments(call, signature, row)) return poison(span);
-    if (form_rank_ > 0 && takes_whole_tiles(row.name, call)) {
+    if (form_rank_ > 0 && takes_whole_tiles(static_cast<Builtin>(callee.row), call)) {
         for (size_t i = 0; i < call.positional.size() + call.named.size(); ++i) {
             Value& v = i < call.positional.size() ? call.positional[i] : call.named[i - call.positional.size()].second;
             if (depends_on_form(v)) return error(Diag::whole_tile_in_index_form, span, row.name);

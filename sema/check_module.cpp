@@ -32,7 +32,7 @@ constexpr HintRow kHints[] = {
 
 std::vector<Word> hint_words() {
     std::vector<Word> out;
-    for (const HintRow& row : kHints) out.push_back({row.what == "schedule" ? "schedule" : "attribute", row.name, {}, row.what});
+    for (const HintRow& row : kHints) out.push_back({row.what == "schedule" ? NameKind::schedule : NameKind::attribute, row.name, {}, row.what});
     return out;
 }
 
@@ -287,8 +287,7 @@ void Checker::layout(const ast::LayoutItem& l) {
     for (const ast::IndexBinder& d : l.dims) {
         declare(d.name, Symbol::constant, true);
         const std::string_view extent = d.extent ? base_name(*d.extent) : std::string_view();
-        if (!extent.empty() && !known(extent))
-            scopes_.back().emplace(extent, Known{Symbol::constant, d.extent->span});
+        if (!extent.empty() && !known(extent)) scopes_.back().emplace(extent, Known{Symbol::constant, d.extent->span});
         optional(d.extent);
     }
     l.dims.empty() ? layout_expr(*l.value) : expr(*l.value);

@@ -410,7 +410,7 @@ public:
     Value extreme_value(const Call& call, bool largest);
 
     // ---- recorder.cpp ----
-    std::string fact_of(const Value& v);
+    NameFact fact_of(const Value& v);
     /// Tells the recorder what the name at `at` is.
     void record(Span at, const Value& v);
     void record_field(const Value& structure, const ast::Name& member);

@@ -6,46 +6,58 @@
 
 namespace tegula::sema {
 
-/// The type, and the value where it is a constant.
-std::string Elaborator::fact_of(const Value& v) {
+NameFact Elaborator::fact_of(const Value& v) {
     const auto list = [&](const char* open, const char* close) {
         constexpr size_t kMost = 8;
-        std::string text = open;
-        for (size_t i = 0; i < v.items.size() && i < kMost; ++i) text += (i ? ", " : "") + fact_of(v.items[i]);
-        return text + (v.items.size() > kMost ? ", .." : "") + close;
+        NameFact out{open, {}, open};
+        for (size_t i = 0; i < v.items.size() && i < kMost; ++i) {
+            const NameFact item = fact_of(v.items[i]);
+            const char* separator = i ? ", " : "";
+            out.type += separator + item.type;
+            out.text += separator + item.text;
+        }
+        for (std::string* text : {&out.type, &out.text}) *text += std::string(v.items.size() > kMost ? ", .." : "") + close;
+        return out;
     };
     switch (v.kind) {
         case Value::integer:
-            return "int = " + int_text(v.i);
+            return fact_of_constant("int", int_text(v.i));
         case Value::real:
-            return "real = " + real_text(v.r);
+            return fact_of_constant("real", real_text(v.r));
         case Value::boolean:
-            return v.b ? "bool = true" : "bool = false";
+            return fact_of_constant("bool", v.b ? "true" : "false");
         case Value::text:
-            return "text";
+            return fact_of_type("text");
         case Value::type:
-            return "type = " + describe(v.t);
+            return fact_of_constant("type", describe(v.t));
         case Value::layout:
-            return "layout = " + types_.layout(v.layout_id).name();
+            return fact_of_constant("layout", types_.layout(v.layout_id).name());
         case Value::word:
-            return (v.t.trait_name.empty() ? std::string("word") : std::string(v.t.trait_name)) + " = " + std::string(v.s);
-        case Value::tile:
-            return types_.name(ir().fn().type_of(v.v));
+            return fact_of_constant(v.t.trait_name.empty() ? std::string("word") : std::string(v.t.trait_name), std::string(v.s));
+        case Value::tile: {
+            const TypeId type = ir().fn().type_of(v.v);
+            NameFact out = fact_of_type(types_.name(type));
+            if (const Type& t = types_.type(type); t.kind == Type::tile)
+                out.bits = types_.format(t.elem).bits * static_cast<uint64_t>(t.shape.elements());
+            return out;
+        }
         case Value::block_tile:
-            return "tile<" + types_.format(v.elem).name + ">" + to_string(ir().fn().type(v.v).shape);
+            return fact_of_type("tile<" + types_.format(v.elem).name + ">" + to_string(ir().fn().type(v.v).shape));
         case Value::tensor: {
             const Tensor& t = *v.tensor_ref;
             std::string text = "tensor<" + (t.pointee.v ? "ptr<" + types_.format(t.pointee).name + ">" : types_.format(t.elem).name) + ">[";
             for (size_t i = 0; i < t.extents.size(); ++i)
                 text += (i ? ", " : "") + (t.extents[i].kind == Value::integer ? int_text(t.extents[i].i) : std::string("?"));
-            return text + "]" + (t.layout.v ? " @ " + types_.layout(t.layout).name() : "");
+            NameFact out = fact_of_type(text + "]" + (t.layout.v ? " @ " + types_.layout(t.layout).name() : ""));
+            if (t.layout.v) out.layout = types_.layout(t.layout).name(), out.rank = t.extents.size();
+            return out;
         }
         case Value::tuple:
             return list("(", v.items.size() == 1 ? ",)" : ")");
         case Value::list:
             return list("[", "]");
         case Value::structure:
-            return v.decl ? std::string(v.decl->name.text) : "struct";
+            return fact_of_type(v.decl ? std::string(v.decl->name.text) : "struct");
         default:
             return {};
     }
@@ -53,7 +65,7 @@ std::string Elaborator::fact_of(const Value& v) {
 
 void Elaborator::record(Span at, const Value& v) {
     if (!recorder_ || v.kind == Value::poison || !recorder_->asks(at)) return;
-    if (std::string text = fact_of(v); !text.empty()) recorder_->fact(at, std::move(text));
+    if (NameFact fact = fact_of(v); !fact.text.empty()) recorder_->fact(at, std::move(fact));
 }
 
 void Elaborator::record_field(const Value& structure, const ast::Name& member) {
@@ -70,7 +82,7 @@ void Elaborator::record_generics(const ast::FnItem& fn, const Scope& scope, Span
     std::string text;
     for (const ast::GenericParam& p : fn.generics)
         text += (text.empty() ? "<" : ", ") + std::string(p.name.text) + " = " + describe_plain(scope.find(p.name.text)->value);
-    recorder_->fact(callee_end, text + ">");
+    recorder_->fact(callee_end, fact_of_type(text + ">"));
 }
 
 }  // namespace tegula::sema

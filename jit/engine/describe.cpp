@@ -1,15 +1,18 @@
 // What a module offers, as Markdown (from `///` comments) and as JSON.
 #include "jit/cache/cache.h"
-#include "jit/engine/engine.h"
+#include "jit/engine/session_names.h"
 #include "lower/kernel/lower.h"
 #include "lower/lower.h"
 
 namespace tegula {
 
-const char* item_kind_name(ast::ItemKind kind) {
-    static constexpr const char* kNames[] = {"import", "const", "type", "struct", "layout", "fn", "kernel", "test", "bench"};
-    return kNames[static_cast<int>(kind)];
+sema::NameKind item_name_kind(ast::ItemKind kind) {
+    using enum sema::NameKind;
+    static constexpr sema::NameKind kKinds[] = {import, const_, type, struct_, layout, fn, kernel, test, bench};
+    return kKinds[static_cast<int>(kind)];
 }
+
+const char* item_kind_name(ast::ItemKind kind) { return sema::kind_text(item_name_kind(kind)); }
 
 std::string item_signature(const ast::Item& item, const SourceMap& sources) {
     Span span = item.span;

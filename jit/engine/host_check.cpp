@@ -42,28 +42,42 @@ void assigned(std::span<const ast::Stmt* const> stmts, std::set<std::string_view
 }
 
 /// For a recorder: "f32[4, 4] @ col", "int = 3".
-std::string fact_of(const HostValue& v, TypeTable& types) {
+sema::NameFact fact_of(const HostValue& v, TypeTable& types) {
+    using sema::fact_of_constant, sema::fact_of_type;
     constexpr size_t kMost = 8;
-    std::string items;
     switch (v.kind) {
-        case HostValue::tensor:
-            return types.format(v.t->elem).name + (v.t->extents.rank ? to_string(v.t->extents) : std::string()) +
-                   (v.t->layout.v ? " @ " + types.layout(v.t->layout).name() : std::string());
+        case HostValue::tensor: {
+            std::string text = types.format(v.t->elem).name + (v.t->extents.rank ? to_string(v.t->extents) : std::string());
+            if (!v.t->layout.v) return fact_of_type(std::move(text));
+            const std::string layout = types.layout(v.t->layout).name();
+            sema::NameFact out = fact_of_type(text + " @ " + layout);
+            out.layout = layout;
+            out.rank = v.t->extents.rank;
+            return out;
+        }
         case HostValue::integer:
-            return "int = " + sema::int_text(v.i);
-        case HostValue::tuple:
-            for (size_t i = 0; i < v.items.size() && i < kMost; ++i) items += (i ? ", " : "") + fact_of(v.items[i], types);
-            return "(" + items + (v.items.size() > kMost ? ", ..)" : v.items.size() == 1 ? ",)" : ")");
+            return fact_of_constant("int", sema::int_text(v.i));
+        case HostValue::tuple: {
+            sema::NameFact out{"(", {}, "("};
+            for (size_t i = 0; i < v.items.size() && i < kMost; ++i) {
+                const sema::NameFact item = fact_of(v.items[i], types);
+                const char* separator = i ? ", " : "";
+                out.type += separator + item.type;
+                out.text += separator + item.text;
+            }
+            for (std::string* text : {&out.type, &out.text}) *text += v.items.size() > kMost ? ", ..)" : v.items.size() == 1 ? ",)" : ")";
+            return out;
+        }
         case HostValue::real:
-            return "real";
+            return fact_of_type("real");
         case HostValue::boolean:
-            return v.b ? "bool = true" : "bool = false";
+            return fact_of_constant("bool", v.b ? "true" : "false");
         case HostValue::type:
-            return "type = " + types.format(v.format).name;
+            return fact_of_constant("type", types.format(v.format).name);
         case HostValue::layout:
-            return "layout = " + types.layout(v.layout_id).name();
+            return fact_of_constant("layout", types.layout(v.layout_id).name());
         case HostValue::text:
-            return "text";
+            return fact_of_type("text");
         default:
             return {};
     }
@@ -343,7 +357,7 @@ HostValue HostChecker::launch(LoadedModule& home, const ast::KernelItem& kernel,
                 as.view.extents = one.t->extents;
                 as.view.layout = one.t->layout;
                 as.open_layout = viewed_base(*arg.value) != nullptr;  // its strides are those of what it is a view of
-                known &= one.t->extents.rank > 0;  // a number that only a run gives
+                known &= one.t->extents.rank > 0;                     // a number that only a run gives
                 break;
             case HostValue::integer:
                 as.kind = LaunchArgument::integer, as.i = one.i;

@@ -13,12 +13,12 @@ public:
     void block(std::span<const ast::Stmt* const> statements) {
         if (!statements.empty()) inside(*statements.back());
         for (size_t i = statements.size(); i-- > 0;)
-            if (statements[i]->kind == ast::StmtKind::let) pattern(ast::as<ast::LetStmt>(statements[i]).pattern, "local");
+            if (statements[i]->kind == ast::StmtKind::let) pattern(ast::as<ast::LetStmt>(statements[i]).pattern, sema::NameKind::local);
     }
-    void pattern(const ast::Pattern& names, const char* kind) {
+    void pattern(const ast::Pattern& names, sema::NameKind kind) {
         for (const ast::Name& name : names.names) add(name, kind);
     }
-    void add(const ast::Name& name, const char* kind, std::string type = {}) {
+    void add(const ast::Name& name, sema::NameKind kind, std::string type = {}) {
         if (name.text != "_") add_({std::string(name.text), kind, std::move(type), {}, name.span, nullptr, {}});
     }
     bool is_open(Span span) const { return span.end >= end_; }
@@ -37,7 +37,7 @@ private:
             }
             case ast::StmtKind::for_:
                 block(ast::as<ast::ForStmt>(&last).body.stmts);
-                pattern(ast::as<ast::ForStmt>(&last).pattern, "local");
+                pattern(ast::as<ast::ForStmt>(&last).pattern, sema::NameKind::local);
                 break;
             case ast::StmtKind::while_:
                 block(ast::as<ast::WhileStmt>(&last).body.stmts);
@@ -58,10 +58,10 @@ void local_meanings(const ast::Module& items, std::span<const ast::Stmt* const> 
     const ast::Item* item = items.items.empty() ? nullptr : items.items.back();
     if (item && locals.is_open(item->span)) {
         const auto generics = [&](std::span<const ast::GenericParam> params) {
-            for (const ast::GenericParam& p : params) locals.add(p.name, "generic");
+            for (const ast::GenericParam& p : params) locals.add(p.name, sema::NameKind::generic);
         };
         const auto parameters = [&](std::span<const ast::Param> params) {
-            for (const ast::Param& p : params) locals.add(p.name, "parameter");
+            for (const ast::Param& p : params) locals.add(p.name, sema::NameKind::parameter);
         };
         switch (item->kind) {
             case ast::ItemKind::fn:
@@ -78,7 +78,7 @@ void local_meanings(const ast::Module& items, std::span<const ast::Stmt* const> 
                 return locals.block(ast::as<ast::TestItem>(item).body.stmts);
             case ast::ItemKind::bench:
                 locals.block(ast::as<ast::BenchItem>(item).body.stmts);
-                return locals.pattern(ast::as<ast::BenchItem>(item).pattern, "local");
+                return locals.pattern(ast::as<ast::BenchItem>(item).pattern, sema::NameKind::local);
             default:
                 return;
         }

@@ -43,19 +43,19 @@ public:
                 break;
             case WordPlace::layouts:
                 items([](const ast::Item& item) { return item.kind == ast::ItemKind::layout || item.kind == ast::ItemKind::import; });
-                words([](const sema::Word& w) { return w.kind == "layout"; });
+                words([](const sema::Word& w) { return w.kind == sema::NameKind::layout; });
                 break;
             case WordPlace::attributes:
-                words([](const sema::Word& w) { return w.kind == "attribute"; });
+                words([](const sema::Word& w) { return w.kind == sema::NameKind::attribute; });
                 break;
             case WordPlace::schedules:
-                words([](const sema::Word& w) { return w.kind == "schedule"; });
+                words([](const sema::Word& w) { return w.kind == sema::NameKind::schedule; });
                 break;
             case WordPlace::types:
                 arguments();
                 locals();
                 items([](const ast::Item& item) { return item.kind != ast::ItemKind::fn && item.kind != ast::ItemKind::kernel; });
-                words([](const sema::Word& w) { return w.kind == "type"; });
+                words([](const sema::Word& w) { return w.kind == sema::NameKind::type; });
                 break;
             case WordPlace::names:
                 arguments();
@@ -74,7 +74,9 @@ public:
         }
         for (const ast::Item* item : whole_.parsed.items->items) add_item(*item, {});  // of this text
         everything();
-        words([](const sema::Word& w) { return w.kind != "builtin" && w.kind != "host" && w.kind != "type" && w.kind != "constant"; });
+        words([](const sema::Word& w) {
+            return !sema::is_builtin_function(w.kind) && w.kind != sema::NameKind::type && w.kind != sema::NameKind::constant;
+        });
         keywords();
         return std::move(found_);
     }
@@ -112,7 +114,7 @@ private:
 
     void add_item(const ast::Item& item, const std::string& module) {
         if (item.kind == ast::ItemKind::test || item.kind == ast::ItemKind::bench || !is_wanted(item.name.text)) return;
-        add({std::string(item.name.text), item_kind_name(item.kind), item_signature(item, world_.engine().sources()), std::string(item.docs),
+        add({std::string(item.name.text), item_name_kind(item.kind), item_signature(item, world_.engine().sources()), std::string(item.docs),
              item.name.span, &item, module});
     }
     void locals() {
@@ -125,17 +127,18 @@ private:
         if (const ast::Item* item = before_.parsed.items->items.empty() ? nullptr : before_.parsed.items->items.back();
             item && item->kind == ast::ItemKind::kernel && item->span.end >= before_.source->text.size())
             for (const std::string_view extent : sema::extent_names(world_.module(), ast::as<ast::KernelItem>(item)))
-                add({std::string(extent), "extent", "int", {}, {}, nullptr, {}});
+                add({std::string(extent), sema::NameKind::extent, "int", {}, {}, nullptr, {}});
     }
     void describe_parameter(Meaning& m) const {
         static constexpr const char* kModes[] = {"", "out ", "inout "};
         if (m.type.empty()) m.type = world_.type_of_local(m.text);
-        if (m.kind != "parameter" && m.kind != "generic") return;
+        if (m.kind != sema::NameKind::parameter && m.kind != sema::NameKind::generic) return;
         const ast::Item* item = before_.parsed.items->items.back();
         for (const ast::Param& p : parameters_of(item))
-            if (p.name.text == m.text && m.kind == "parameter") m.type = kModes[static_cast<int>(p.mode)] + std::string(text_of(p.type));
+            if (p.name.text == m.text && m.kind == sema::NameKind::parameter)
+                m.type = kModes[static_cast<int>(p.mode)] + std::string(text_of(p.type));
         for (const ast::GenericParam& g : generics_of(item))
-            if (g.name.text == m.text && m.kind == "generic") m.type = text_of(g.bound);
+            if (g.name.text == m.text && m.kind == sema::NameKind::generic) m.type = text_of(g.bound);
     }
     static std::span<const ast::Param> parameters_of(const ast::Item* item) {
         if (item->kind == ast::ItemKind::fn) return ast::as<ast::FnItem>(item).params;
@@ -172,20 +175,15 @@ private:
     }
     void words(const std::function<bool(const sema::Word&)>& fits) {
         for (const sema::Word& w : sema::vocabulary())
-            if (is_wanted(w.name) && fits(w))
-                add({std::string(w.name),
-                     w.kind == "host" ? "builtin" : std::string(w.kind),
-                     std::string(w.signature),
-                     std::string(w.doc),
-                     {},
-                     nullptr,
-                     {}});
+            if (is_wanted(w.name) && fits(w)) add({std::string(w.name), w.kind, std::string(w.signature), std::string(w.doc), {}, nullptr, {}});
     }
     void everything() {
         locals();
         variables();
         items([](const ast::Item&) { return true; });
-        words([](const sema::Word& w) { return w.kind == "builtin" || w.kind == "host" || w.kind == "type" || w.kind == "constant"; });
+        words([](const sema::Word& w) {
+            return sema::is_builtin_function(w.kind) || w.kind == sema::NameKind::type || w.kind == sema::NameKind::constant;
+        });
     }
     void keywords() {
         const auto among = [](std::span<const std::string_view> words, std::string_view word) {
@@ -195,14 +193,14 @@ private:
             const bool begins = among(kStatementWords, word), operand = among(kOperandWords, word);
             const bool fits =
                 (begins && place_.begins_statement) || (operand && !place_.follows_operand) || (!begins && !operand && place_.follows_operand);
-            if (exact_ || fits) add({std::string(word), "keyword", {}, {}, {}, nullptr, {}});
+            if (exact_ || fits) add({std::string(word), sema::NameKind::keyword, {}, {}, {}, nullptr, {}});
         }
     }
     void imports() {
-        if (place_.chain.empty()) add({"std", "module", {}, "the library", {}, nullptr, {}});
+        if (place_.chain.empty()) add({"std", sema::NameKind::module, {}, "the library", {}, nullptr, {}});
         if (place_.chain != std::vector<std::string_view>{"std"}) return;
         for (const sema::LibraryModule& m : world_.module().library)
-            add({std::string(m.name), "module", {}, {}, {}, nullptr, "std." + std::string(m.name)});
+            add({std::string(m.name), sema::NameKind::module, {}, {}, {}, nullptr, "std." + std::string(m.name)});
     }
     void members() {
         if (place_.chain.empty()) return fields();
@@ -223,12 +221,12 @@ private:
     void fields(const ast::Item& item) {
         if (item.kind != ast::ItemKind::struct_) return;
         for (const ast::Field& field : ast::as<ast::StructItem>(&item).fields)
-            add({std::string(field.name.text), "field", std::string(text_of(field.type)), {}, field.name.span, nullptr, {}});
+            add({std::string(field.name.text), sema::NameKind::field, std::string(text_of(field.type)), {}, field.name.span, nullptr, {}});
     }
     void arguments() {
         if (place_.callee.empty() || !place_.begins_argument) return;
         const auto argument = [&](std::string_view name, std::string_view type) {
-            if (!name.empty()) add({std::string(name) + " = ", "argument", std::string(type), {}, {}, nullptr, {}});
+            if (!name.empty()) add({std::string(name) + " = ", sema::NameKind::argument, std::string(type), {}, {}, nullptr, {}});
         };
         if (const ast::Item* item = item_named(world_, place_.callee)) {
             if (place_.instantiates)
@@ -239,7 +237,7 @@ private:
         }
         if (place_.callee.size() != 1 || place_.instantiates) return;
         for (const sema::Word& w : sema::vocabulary())
-            if (w.name == place_.callee[0] && !w.signature.empty() && (w.kind == "builtin" || w.kind == "host"))
+            if (w.name == place_.callee[0] && !w.signature.empty() && sema::is_builtin_function(w.kind))
                 for (const auto& p : sema::parse_signature(w.signature).parameters) argument(p.name, {});
     }
 };
@@ -281,7 +279,7 @@ public:
     }
     void variables(const std::function<void(Meaning)>& add) const override {
         for (const auto& [name, variable] : session_.now_.variables)
-            add({name, "variable", session_.type_text(*variable.value), {}, variable.name.span, nullptr, {}});
+            add({name, sema::NameKind::variable, session_.type_text(*variable.value), {}, variable.name.span, nullptr, {}});
     }
     bool members(std::span<const std::string_view> chain, const std::function<void(Meaning)>& add) const override {
         const HostValue* value = session_.find(chain[0]);
@@ -290,7 +288,7 @@ public:
         for (size_t i = 0; i < std::min(value->items.size(), kMostCandidates); ++i) {
             const ast::Field* field = value->of ? &value->of->fields[i] : nullptr;
             add({field ? std::string(field->name.text) : std::to_string(i),
-                 field ? "field" : "member",
+                 field ? sema::NameKind::field : sema::NameKind::member,
                  session_.type_text(value->items[i]),
                  {},
                  field ? field->name.span : Span{},
@@ -310,8 +308,8 @@ std::string Session::complete(const std::string& text, size_t at) {
     std::string out = "{\"schema\":1,\"begin\":" + std::to_string(begin) + ",\"end\":" + std::to_string(at) + ",\"candidates\":[";
     const char* separator = "";
     for (const Meaning& m : names.meanings) {
-        out += separator + ("{\"text\":" + json_quote(m.text)) + ",\"kind\":" + json_quote(m.kind) + ",\"type\":" + json_quote(m.type) +
-               ",\"doc\":" + json_quote(m.doc) + "}";
+        out += separator + ("{\"text\":" + json_quote(m.text)) + ",\"kind\":" + json_quote(sema::kind_text(m.kind)) +
+               ",\"type\":" + json_quote(m.type) + ",\"doc\":" + json_quote(m.doc) + "}";
         separator = ",";
     }
     return out + "]}\n";
@@ -326,8 +324,8 @@ std::string Session::inspect(const std::string& text, size_t at) {
     const std::vector<Meaning>& found = names.meanings;
     if (found.empty()) return out + "null}\n";
     const Meaning& m = found.front();
-    out +=
-        "{\"kind\":" + json_quote(m.kind) + ",\"name\":" + json_quote(m.text) + ",\"type\":" + json_quote(m.type) + ",\"doc\":" + json_quote(m.doc);
+    out += "{\"kind\":" + json_quote(sema::kind_text(m.kind)) + ",\"name\":" + json_quote(m.text) + ",\"type\":" + json_quote(m.type) +
+           ",\"doc\":" + json_quote(m.doc);
     if (!m.module.empty()) out += ",\"module\":" + json_quote(m.module);
     if (m.item && m.item->kind == ast::ItemKind::kernel) {
         out += ",\"attributes\":[";
@@ -340,7 +338,7 @@ std::string Session::inspect(const std::string& text, size_t at) {
         }
         out += "]";
     }
-    const auto variable = m.kind == "variable" ? now_.variables.find(word) : now_.variables.end();
+    const auto variable = m.kind == sema::NameKind::variable ? now_.variables.find(word) : now_.variables.end();
     if (variable != now_.variables.end() && variable->second.name.span == m.at) {
         DiagSink unheard;
         HostRunner runner(*engine_, *now_.module, {}, unheard);

@@ -5,13 +5,15 @@
 
 #include "jit/engine/engine.h"
 #include "parser/word_place.h"
+#include "sema/vocabulary.h"
 
 namespace tegula {
 
 /// A meaning of a word.
 struct Meaning {
     std::string text;  ///< what stands in the source: "x", "axis = "
-    std::string kind, type, doc;
+    sema::NameKind kind;
+    std::string type, doc;
     Span at{};  ///< of its declaration
     const ast::Item* item = nullptr;
     std::string module;  ///< of the item, where it is another
@@ -40,6 +42,9 @@ OfferedNames names_for(const NameWorld& world, const std::string& text, size_t a
 OfferedNames names_at(const NameWorld& world, const std::string& text, size_t at, uint32_t& file);
 /// The item that a name, or a member of an import, stands for; null: none.
 const ast::Item* item_named(const NameWorld& world, std::span<const std::string_view> chain);
+
+/// Of an item.
+sema::NameKind item_name_kind(ast::ItemKind kind);
 
 /// What the items and statements of a text declare for its end: parameters, generics, extents, variables; the innermost first.
 void local_meanings(const ast::Module& items, std::span<const ast::Stmt* const> statements, uint32_t end, const std::function<void(Meaning)>& add);

@@ -1,6 +1,7 @@
 // What a session tells of a value, as text and as JSON: its type, its elements or of many those at the ends, their codes and places in storage, the
 // scales of blocks. See session.h.
 #include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "jit/engine/session.h"
@@ -22,9 +23,15 @@ const char* kind_word(HostValue::Kind kind) {
 }
 
 /// JSON has no NaN and no infinity: texts.
-std::string number_json(const std::string& text) {
-    if (text == "-0") return "-0.0";  // as an integer it would lose its sign
-    return text.find_first_not_of("+-.e0123456789") == text.npos || text == "true" || text == "false" ? text : json_quote(text);
+std::string real_json(double value, const std::string& text) {
+    if (value == 0 && std::signbit(value)) return "-0.0";  // as an integer it would lose its sign
+    return std::isfinite(value) ? text : json_quote(text);
+}
+
+std::string number_json(const Format& f, uint64_t code) {
+    const uint64_t extended = extend_code(f, code);
+    const std::string text = number_text(f, extended);
+    return f.is_bool() || f.is_int() ? text : real_json(decode(f, extended), text);
 }
 
 /// The elements that stand for a tensor: all of them, or `edge` at both ends of each dimension.
@@ -78,7 +85,7 @@ std::string list_json(const Shape& extents) {
 
 /// "elements" or, of what is not told whole, "edges".
 std::string elements_json(const Format& format, const TileData& tile, const Sample& sample) {
-    const auto text = [&](int64_t i) { return number_json(number_text(format, extend_code(format, code_of(tile, format, i)))); };
+    const auto text = [&](int64_t i) { return number_json(format, code_of(tile, format, i)); };
     return (sample.edge ? "\"edge\":" + std::to_string(sample.edge) + ",\"edges\":" : std::string("\"elements\":")) +
            list_json(sample.elements, text);
 }
@@ -86,7 +93,7 @@ std::string elements_json(const Format& format, const TileData& tile, const Samp
 /// What all numbers of a format have in common.
 std::string format_json(const TypeTable& types, const Format& f) {
     static constexpr const char* kKinds[] = {"boolean", "integer", "floating", "fixed", "lns", "codebook", "block"};
-    const auto number = [&](uint64_t code) { return number_json(number_text(f, extend_code(f, code))); };
+    const auto number = [&](uint64_t code) { return number_json(f, code); };
     std::string out = "{\"name\":" + json_quote(f.name) + ",\"kind\":\"" + kKinds[static_cast<int>(f.kind)] + "\"";
     if (f.is_block()) {
         out += ",\"block\":" + std::to_string(f.block_size) + ",\"element\":" + format_json(types, types.format(f.elem)) +
@@ -226,8 +233,7 @@ std::string Session::tensor_json(HostRunner& runner, const HostTensor& tensor, c
            elements_json(scale, read_tile(types, scales), sample_of(scales.extents, codes ? kMostCodes : kWhole)) + "}";
     if (!format.tensor_scale.v) return out;
     const TileData whole{format.tensor_scale, {}, tensor.tensor_scale};
-    return out +
-           ",\"tensor_scale\":" + number_json(number_text(types.format(format.tensor_scale), code_of(whole, types.format(format.tensor_scale), 0)));
+    return out + ",\"tensor_scale\":" + number_json(types.format(format.tensor_scale), code_of(whole, types.format(format.tensor_scale), 0));
 }
 
 std::string Session::value_json(HostRunner& runner, const HostValue& value, ShownAs as) const {
@@ -237,10 +243,12 @@ std::string Session::value_json(HostRunner& runner, const HostValue& value, Show
         case HostValue::tensor:
             out += tensor_json(runner, *value.t, value, as);
             break;
-        case HostValue::integer:
         case HostValue::real:
+            out += ",\"value\":" + real_json(value.r, runner.text_of(value));
+            break;
+        case HostValue::integer:
         case HostValue::boolean:
-            out += ",\"value\":" + number_json(runner.text_of(value));
+            out += ",\"value\":" + runner.text_of(value);
             break;
         case HostValue::type:
             if (as != ShownAs::kind) out += ",\"format\":" + format_json(types, types.format(value.format));

@@ -49,7 +49,7 @@ void each_span(Diagnostic& d, Fn&& fn) {
 class Workspace::Listener : public sema::Recorder {
 public:
     std::vector<Use> uses;
-    std::vector<std::pair<Span, std::string>> facts, others;  ///< others: of the rest of the text
+    std::vector<std::pair<Span, sema::NameFact>> facts, others;  ///< others: of the rest of the text
 
     /// From now on what is said of this stretch alone; with `others` of the types in the rest of the text, too.
     void begin(Span stretch, bool rest = false) {
@@ -64,8 +64,8 @@ public:
         if (hears(at)) uses.push_back({at, declared});
     }
     bool asks(Span at) override { return (hears(at) || (rest_ && at.file == stretch_.file)) && !known_.contains(at.begin); }
-    void fact(Span at, std::string text) override {
-        if (known_.insert(at.begin).second) (hears(at) ? facts : others).emplace_back(at, std::move(text));
+    void fact(Span at, sema::NameFact fact) override {
+        if (known_.insert(at.begin).second) (hears(at) ? facts : others).emplace_back(at, std::move(fact));
     }
 
 private:
@@ -106,7 +106,7 @@ void Workspace::add(const std::string& path) {
 /// What tells whether a file has changed; empty: there is none.
 std::string Workspace::stamp_of(const std::string& path) const {
     if (const auto it = documents_.find(path); it != documents_.end() && it->second.open) return "v" + std::to_string(it->second.version);
-    struct stat info {};
+    struct stat info{};
     if (::stat(path.c_str(), &info) != 0) return {};
     return std::to_string(info.st_mtim.tv_sec) + "." + std::to_string(info.st_mtim.tv_nsec) + ":" + std::to_string(info.st_size);
 }
@@ -174,8 +174,8 @@ Workspace::TreePtr Workspace::read(Document& d, const std::atomic<bool>* cancel)
     stable_sort(out->uses, [](const Use& use) { return use.at.begin; });
     const auto same = [](const Use& a, const Use& b) { return a.at == b.at; };  // what was said first
     out->uses.erase(std::unique(out->uses.begin(), out->uses.end(), same), out->uses.end());
-    for (auto& [at, text] : out->listener->facts)
-        if (at.file == module.source->id) out->facts.push_back({at.begin, at.end, d.text.substr(at.begin, at.end - at.begin), std::move(text)});
+    for (auto& [at, fact] : out->listener->facts)
+        if (at.file == module.source->id) out->facts.push_back({at.begin, at.end, d.text.substr(at.begin, at.end - at.begin), std::move(fact)});
     out->listener->begin({module.source->id, 0, 0});
     std::map<std::pair<ast::ItemKind, std::string_view>, uint64_t> numbers;
     for (const ast::Item* item : module.ast->items) {
@@ -360,8 +360,8 @@ std::shared_ptr<const Workspace::Result> Workspace::check_item(Document& d, cons
     auto out = std::make_shared<Result>();
     out->diags = found.all();
     for (Diagnostic& one : out->diags) one.kept.clear();  // the tree has what the spans lie in
-    for (auto& [at, text] : listener.facts)
-        out->facts.push_back({at.begin - place.begin, at.end - place.begin, d.text.substr(at.begin, at.end - at.begin), std::move(text)});
+    for (auto& [at, fact] : listener.facts)
+        out->facts.push_back({at.begin - place.begin, at.end - place.begin, d.text.substr(at.begin, at.end - at.begin), std::move(fact)});
     std::ranges::sort(out->facts, {}, &Fact::begin);
     const auto anchored = [&](Span span) {
         const ItemPlace* of = span.file == file ? d.tree->at(span.begin) : nullptr;
@@ -369,11 +369,11 @@ std::shared_ptr<const Workspace::Result> Workspace::check_item(Document& d, cons
     };
     for (const Use& use : listener.uses) out->uses.emplace_back(anchored(use.at), anchored(use.declared));
     std::map<const ItemPlace*, std::shared_ptr<Result>> called;
-    for (auto& [at, text] : listener.others)
+    for (auto& [at, fact] : listener.others)
         if (const ItemPlace* of = d.tree->at(at.begin); of && body_of(*of->item)) {
             std::shared_ptr<Result>& said = called[of];
             if (!said) said = std::make_shared<Result>();
-            said->facts.push_back({at.begin - of->begin, at.end - of->begin, d.text.substr(at.begin, at.end - at.begin), std::move(text)});
+            said->facts.push_back({at.begin - of->begin, at.end - of->begin, d.text.substr(at.begin, at.end - at.begin), std::move(fact)});
         }
     for (auto& [of, said] : called) {
         std::ranges::sort(said->facts, {}, &Fact::begin);

@@ -6,6 +6,7 @@
 
 #include "jit/engine/engine.h"
 #include "sema/recorder.h"
+#include "sema/vocabulary.h"
 
 namespace tegula {
 
@@ -38,7 +39,8 @@ private:
     };
     struct Fact {
         uint32_t begin = 0, end = 0;  ///< from the beginning of the item
-        std::string name, text;
+        std::string name;
+        sema::NameFact is;
     };
     /// A place that moves with its item.
     struct Anchor {
@@ -120,20 +122,26 @@ private:
         std::optional<Span> declared;       ///< where; none: it is built in, or nobody knows
         const ast::Item* item = nullptr;    ///< that is declared there
         const ast::Item* within = nullptr;  ///< the item that a local name is declared in
-        std::string kind, name, type, doc, module, instance;
+        sema::NameKind kind = sema::NameKind::name;
+        std::string name, type, doc, module, instance;
+        std::string layout;  ///< that it names, or has, arguments included
+        size_t rank = 0;     ///< of what has the layout; 0: any
+        uint64_t bits = 0;   ///< that a tile takes
     };
     Span word_at(const Document& d, size_t at) const;
     std::optional<Use> use_at(Document& d, size_t at, const std::atomic<bool>* cancel);
     std::vector<Use> uses_of(Document& d, const std::atomic<bool>* cancel);
     const Result* facts_of(const Document& d, uint64_t item) const;
-    std::string fact_at(const Document& d, Span at) const;
-    std::string fact_near(const Document& d, std::string_view name, size_t at) const;
+    sema::NameFact fact_at(const Document& d, Span at) const;
+    sema::NameFact fact_near(const Document& d, std::string_view name, size_t at) const;
     std::optional<Found> look_up(Document& d, size_t at, const std::atomic<bool>* cancel);
     bool find_metric(const Document& d, Found& found) const;
     bool find_library(const Document& d, Found& found) const;
-    std::pair<std::string, int> layout_of(const Document& d, const Found& found) const;
+    std::string named_layout(const Document& d, const Found& found) const;
+    Found declared_at(Document& d, const Use& use);
     void describe(Document& d, Found& found);
     void describe_local(Document& d, Found& found);
+    void describe_type(Found& found, const ast::Expr& type) const;
     void describe_item(const Document& d, Found& found) const;
     std::string instance_of(const Document& d, const ast::Item& item) const;
     std::vector<Place> references(Document& d, const Place& target, std::string_view name, bool everywhere, const std::atomic<bool>* cancel);

@@ -1,6 +1,7 @@
 // What the names of a document stand for: hover, definitions, uses in this and other files, renaming, calls, hints. See workspace.h.
 #include <algorithm>
 
+#include "jit/engine/session_names.h"
 #include "jit/engine/tree_walk.h"
 #include "jit/engine/workspace.h"
 #include "jit/engine/workspace_json.h"
@@ -16,42 +17,26 @@ namespace {
 
 bool holds(Span outer, Span inner) { return outer.file == inner.file && outer.begin <= inner.begin && inner.end <= outer.end; }
 
-/// "1024 bytes", "16 KiB": what "tile<f16>[64, 128]" takes; empty where that is no tile of a format.
-std::string size_text(std::string_view type, TypeTable& types) {
-    const size_t open = type.find('<'), close = type.find(">[");
-    if (!type.starts_with("tile<") || close == type.npos) return {};
-    const auto format = types.builtin(type.substr(open + 1, close - open - 1));
-    if (!format) return {};
-    uint64_t bits = types.format(*format).bits, number = 0;
-    for (const char c : type.substr(close + 2)) {
-        if (c >= '0' && c <= '9') number = 10 * number + static_cast<uint64_t>(c - '0');
-        if ((c == ',' || c == ']') && number) bits *= std::exchange(number, 0);
-    }
+std::string size_text(uint64_t bits) {
     const uint64_t bytes = (bits + 7) / 8;
     return bytes % 1024 == 0 ? std::to_string(bytes / 1024) + " KiB" : std::to_string(bytes) + " bytes";
 }
 
-/// "tiled<8, 8>" of "tensor<f16>[M, N] @ tiled<8, 8>  // tensor<f16>[64, 64]", with the number of extents before it; empty: no layout is named.
-std::pair<std::string, int> layout_in(std::string_view type) {
-    type = type.substr(0, type.find("  // "));
-    int depth = 0, extents = 0;
-    size_t at = 0;
-    for (; at < type.size() && !(type[at] == '@' && depth == 0); ++at) {
-        const char c = type[at];
-        if (c == '[' && depth == 0) extents = 1;
-        if (c == ',' && depth == 1 && extents > 0) ++extents;
-        depth += c == '[' || c == '<' || c == '(' ? 1 : c == ']' || c == '>' || c == ')' ? -1 : 0;
-    }
-    std::string_view layout = type.substr(std::min(at + 1, type.size()));
-    while (layout.starts_with(' ')) layout.remove_prefix(1);
-    while (layout.ends_with(' ')) layout.remove_suffix(1);
-    return {std::string(layout), extents};
+const ast::Expr& without_layout(const ast::Expr& type) {
+    return type.kind == ast::ExprKind::annotated ? *ast::as<ast::AnnotatedExpr>(&type).base : type;
 }
 
-/// What stands behind the `=` of a fact.
-std::string value_of(const std::string& fact) {
-    const size_t equals = fact.find(" = ");
-    return equals == fact.npos ? std::string() : fact.substr(equals + 3);
+/// What a tile of that type takes, where format and extents are written out; 0: they are not, or it is no tile.
+uint64_t bits_of(const ast::Expr& type, TypeTable& types) {
+    if (type.kind != ast::ExprKind::index) return 0;
+    const auto& index = ast::as<ast::IndexExpr>(&type);
+    if (index.base->kind != ast::ExprKind::instantiate || sema::base_name(*index.base) != "tile") return 0;
+    const auto& tile = ast::as<ast::InstantiateExpr>(index.base);
+    const auto format = tile.args.size() == 1 ? types.builtin(sema::base_name(*tile.args[0].value)) : std::nullopt;
+    uint64_t bits = format ? types.format(*format).bits : 0;
+    for (const ast::IndexItem& item : index.items)
+        bits *= item.kind == ast::IndexItem::value && item.start->kind == ast::ExprKind::int_lit ? ast::as<ast::IntLit>(item.start).value : 0;
+    return bits;
 }
 
 }  // namespace
@@ -105,29 +90,30 @@ const Workspace::Result* Workspace::facts_of(const Document& d, uint64_t item) c
 }
 
 /// What elaboration said of the name there; empty: nothing.
-std::string Workspace::fact_at(const Document& d, Span at) const {
+sema::NameFact Workspace::fact_at(const Document& d, Span at) const {
     const Tree& t = *d.tree;
     if (at.file != t.module->source->id) return {};
-    const auto among = [&](const std::vector<Fact>& facts, uint32_t begin) -> std::string {
+    const auto among = [&](const std::vector<Fact>& facts, uint32_t begin) -> sema::NameFact {
         const auto it = std::ranges::lower_bound(facts, begin, {}, &Fact::begin);
-        return it != facts.end() && it->begin == begin && it->name == std::string_view(d.text).substr(at.begin, at.end - at.begin) ? it->text : "";
+        return it != facts.end() && it->begin == begin && it->name == std::string_view(d.text).substr(at.begin, at.end - at.begin) ? it->is
+                                                                                                                                   : sema::NameFact();
     };
     if (const ItemPlace* place = t.at(at.begin))
         if (const Result* known = facts_of(d, place->id))
-            if (const std::string text = among(known->facts, at.begin - place->begin); !text.empty()) return text;
+            if (sema::NameFact fact = among(known->facts, at.begin - place->begin); !fact.text.empty()) return fact;
     for (const Fact& fact : t.facts)
-        if (fact.begin == at.begin && fact.end == at.end) return fact.text;
+        if (fact.begin == at.begin && fact.end == at.end) return fact.is;
     return {};
 }
 
 /// The same of the nearest use of a name, of a text that may be broken there.
-std::string Workspace::fact_near(const Document& d, std::string_view name, size_t at) const {
-    const std::string* best = nullptr;
+sema::NameFact Workspace::fact_near(const Document& d, std::string_view name, size_t at) const {
+    const sema::NameFact* best = nullptr;
     size_t distance = SIZE_MAX;
     const auto look = [&](const Result& result, size_t begin) {
         for (const Fact& fact : result.facts) {
             const size_t there = begin + fact.begin, away = there > at ? there - at : at - there;
-            if (fact.name == name && away < distance) distance = away, best = &fact.text;
+            if (fact.name == name && away < distance) distance = away, best = &fact.is;
         }
     };
     if (const ItemPlace* place = d.tree->at(static_cast<uint32_t>(at)))
@@ -135,7 +121,7 @@ std::string Workspace::fact_near(const Document& d, std::string_view name, size_
     if (!best)
         for (const auto& [id, result] : d.lost)
             if (result) look(*result, 0);
-    return best ? *best : std::string();
+    return best ? *best : sema::NameFact();
 }
 
 /// The instance that the types in an item are those of: "T = f32, BLOCK = 256"; empty: it has no generics.
@@ -147,53 +133,82 @@ std::string Workspace::instance_of(const Document& d, const ast::Item& item) con
     for (const ast::GenericParam& p : generics_of(item))
         for (const Fact& fact : known->facts)
             if (fact.begin + place->begin == p.name.span.begin)
-                if (const std::string value = value_of(fact.text); !value.empty()) out += (out.empty() ? "" : ", ") + fact.name + " = " + value;
+                if (!fact.is.value.empty()) out += (out.empty() ? "" : ", ") + fact.name + " = " + fact.is.value;
     return out;
 }
 
 void Workspace::describe_item(const Document& d, Found& found) const {
     const ast::Item& item = *found.item;
-    found.kind = item_kind_name(item.kind);
+    found.kind = item_name_kind(item.kind);
     found.doc = item.docs;
     found.type = item_signature(item, engine_->sources());
     if (found.declared && found.declared->file != d.tree->module->source->id) found.module = engine_->sources().name(found.declared->file);
-    if (item.kind == ast::ItemKind::import) found.kind = "module";
+    if (item.kind == ast::ItemKind::import) found.kind = sema::NameKind::module;
+    if (item.kind == ast::ItemKind::type) describe_type(found, *ast::as<ast::TypeItem>(&item).value);
     if (found.declared->file == d.tree->module->source->id) found.instance = instance_of(d, item);
+}
+
+/// Layout and size of what is declared with a type.
+void Workspace::describe_type(Found& found, const ast::Expr& type) const {
+    const ast::Expr* layout = sema::annotation(type);
+    const ast::Expr& plain = without_layout(type);
+    found.layout = layout ? engine_->sources().text(layout->span) : std::string_view();
+    found.rank = layout && plain.kind == ast::ExprKind::index ? ast::as<ast::IndexExpr>(&plain).items.size() : 0;
 }
 
 /// A name that an item declares: parameter, field, variable.
 void Workspace::describe_local(Document& d, Found& found) {
     const Span declared = *found.declared;
+    TypeTable& types = d.tree->module->types();
     const SourceMap& sources = engine_->sources();
     const auto text_of = [&](const ast::Expr* e) { return e ? std::string(sources.text(e->span)) : std::string(); };
-    const std::string fact = fact_at(d, found.at), there = fact.empty() ? fact_at(d, declared) : fact;
-    found.type = there;
-    found.kind = "local";
+    const sema::NameFact fact = fact_at(d, found.at), there = fact.text.empty() ? fact_at(d, declared) : fact;
+    found.type = there.text;
+    found.layout = there.layout;
+    found.rank = there.rank;
+    found.bits = there.bits;
+    found.kind = sema::NameKind::local;
     if (!found.within) return;
+    // As it is declared, and then as what is known to be another text.
+    const auto typed = [&](const char* mode, const ast::Expr& type, const std::string& known) {
+        const std::string text = text_of(&type);
+        found.type = mode + text + (known.empty() || known == text ? "" : "  // " + known);
+        found.bits = bits_of(type, types);
+        describe_type(found, type);
+    };
     static constexpr const char* kModes[] = {"", "out ", "inout "};
     for (const ast::Param& p : parameters_of(*found.within))
         if (p.name.span == declared) {
-            found.kind = "parameter";
-            if (p.type)
-                found.type = kModes[static_cast<int>(p.mode)] + text_of(p.type) + (there.empty() || there == text_of(p.type) ? "" : "  // " + there);
+            found.kind = sema::NameKind::parameter;
+            if (p.type) typed(kModes[static_cast<int>(p.mode)], *p.type, there.text);
         }
     for (const ast::GenericParam& p : generics_of(*found.within))
-        if (p.name.span == declared) found.kind = "generic", found.type = text_of(p.bound) + (value_of(there).empty() ? "" : " = " + value_of(there));
+        if (p.name.span == declared)
+            found.kind = sema::NameKind::generic, found.type = text_of(p.bound) + (there.value.empty() ? "" : " = " + there.value);
     for (const ast::Field& f : fields_of(*found.within))
-        if (f.name.span == declared)
-            found.kind = "field", found.type = text_of(f.type) + (fact.empty() || fact == text_of(f.type) ? "" : "  // " + fact);
-    if (found.within->kind == ast::ItemKind::kernel && found.kind == "local")
+        if (f.name.span == declared) found.kind = sema::NameKind::field, typed("", *f.type, fact.text);
+    if (found.within->kind == ast::ItemKind::kernel && found.kind == sema::NameKind::local)
         for (const std::string_view extent : sema::extent_names(*d.tree->module, ast::as<ast::KernelItem>(found.within)))
             if (extent == found.name && holds({declared.file, found.within->span.begin, body_of(*found.within)->span.begin}, declared))
-                found.kind = "extent", found.type = "i64";
-    if (const ast::Block* body = body_of(*found.within); body && found.kind == "local")
+                found.kind = sema::NameKind::extent, found.type = "i64";
+    if (const ast::Block* body = body_of(*found.within); body && found.kind == sema::NameKind::local)
         each_statement(*body, [&](const ast::Stmt& s) {
             if (s.kind != ast::StmtKind::let) return;
             const auto& let = ast::as<ast::LetStmt>(&s);
             for (const ast::Name& n : let.pattern.names)
-                if (n.span == declared) found.kind = let.is_var ? "var" : let.is_const ? "const" : "let";
+                if (n.span == declared) found.kind = let.is_var ? sema::NameKind::var : let.is_const ? sema::NameKind::const_ : sema::NameKind::let;
         });
     found.instance = instance_of(d, *found.within);
+}
+
+/// What a name stands for.
+Workspace::Found Workspace::declared_at(Document& d, const Use& use) {
+    Found found;
+    found.at = use.at;
+    found.declared = use.declared;
+    found.name = d.text.substr(use.at.begin, use.at.end - use.at.begin);
+    describe(d, found);
+    return found;
 }
 
 void Workspace::describe(Document& d, Found& found) {
@@ -221,7 +236,7 @@ void Workspace::describe(Document& d, Found& found) {
     }
     found.item ? describe_item(d, found) : describe_local(d, found);
     if (found.item && found.item->kind == ast::ItemKind::const_)
-        if (const std::string fact = fact_at(d, declared); !fact.empty()) found.type += "  // " + fact;
+        if (const std::string fact = fact_at(d, declared).text; !fact.empty()) found.type += "  // " + fact;
 }
 
 /// Is the word a metric of a bench?
@@ -230,10 +245,10 @@ bool Workspace::find_metric(const Document& d, Found& found) const {
     if (!place || place->item->kind != ast::ItemKind::bench) return false;
     for (const ast::Arg& metric : ast::as<ast::BenchItem>(place->item).metrics) {
         if (metric.name.span.begin != found.at.begin || metric.name.span.end != found.at.end) continue;
-        found.kind = "metric";
+        found.kind = sema::NameKind::metric;
         found.doc = "a metric of this bench: shown beside its time";
         for (const sema::Word& w : sema::vocabulary())
-            if (w.kind == "metric" && w.name == found.name) found.doc = w.doc;
+            if (w.kind == sema::NameKind::metric && w.name == found.name) found.doc = w.doc;
         return true;
     }
     return false;
@@ -243,7 +258,7 @@ bool Workspace::find_metric(const Document& d, Found& found) const {
 bool Workspace::find_library(const Document& d, Found& found) const {
     const ItemPlace* place = d.tree->at(found.at.begin);
     if (found.name != "std" || !place || place->item->kind != ast::ItemKind::import) return false;
-    found.kind = "module";
+    found.kind = sema::NameKind::module;
     found.type = "std";
     found.doc = "The library:\n";
     for (const sema::LibraryModule& module : d.tree->module->library) {
@@ -266,14 +281,10 @@ std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const
     check(d, cancel);
     const Span word = word_at(d, at);
     if (word.begin == word.end) return std::nullopt;
+    if (const auto use = use_at(d, at, cancel)) return declared_at(d, *use);
     Found found;
     found.at = word;
     found.name = d.text.substr(word.begin, word.end - word.begin);
-    if (const auto use = use_at(d, at, cancel)) {
-        found.declared = use->declared;
-        describe(d, found);
-        return found;
-    }
     const auto [begin, end] = stretch_at(d, word.begin);
     const std::string around = d.text.substr(begin, end - begin);  // what `place` refers to
     const WordPlace place = word_place(around, word.begin - begin);
@@ -284,42 +295,44 @@ std::optional<Workspace::Found> Workspace::look_up(Document& d, size_t at, const
     if (const auto format = behind_point ? std::nullopt : d.tree->module->types().builtin(found.name)) {
         const Format& f = d.tree->module->types().format(*format);
         const bool integer = found.name != "bool" && f.is_int();
-        found.kind = "type";
+        found.kind = sema::NameKind::type;
         if (integer) found.doc = std::to_string(f.bits) + (found.name[0] == 'i' ? "-bit two's complement" : "-bit unsigned");
         for (const sema::Word& w : sema::vocabulary())
-            if (w.kind == "type" && w.name == found.name && !w.doc.empty()) found.doc = w.doc;
+            if (w.kind == sema::NameKind::type && w.name == found.name && !w.doc.empty()) found.doc = w.doc;
         return found;
     }
     // Of a word with several meanings the one that its place asks for.
     const bool modifies = place.callee.size() == 1 && (place.callee[0] == "cache" || place.callee[0] == "evict");
-    const std::string_view wanted = modifies                              ? "option"
-                                    : place.kind == WordPlace::schedules  ? "schedule"
-                                    : place.kind == WordPlace::attributes ? "attribute"
-                                    : place.kind == WordPlace::layouts    ? "layout"
-                                                                          : "";
+    const sema::NameKind wanted = modifies                              ? sema::NameKind::option
+                                  : place.kind == WordPlace::schedules  ? sema::NameKind::schedule
+                                  : place.kind == WordPlace::attributes ? sema::NameKind::attribute
+                                  : place.kind == WordPlace::layouts    ? sema::NameKind::layout
+                                                                        : sema::NameKind::name;
     const sema::Word* best = nullptr;
     const std::vector<sema::Word> words = sema::vocabulary();
     for (const sema::Word& w : words)
-        if (w.name == found.name && w.kind != "metric" && (!best || (best->kind != wanted && w.kind == wanted))) best = &w;
+        if (w.name == found.name && w.kind != sema::NameKind::metric && (!best || (best->kind != wanted && w.kind == wanted))) best = &w;
     if (best && !behind_point) {
-        found.kind = best->kind == "host" ? "builtin" : std::string(best->kind);
+        found.kind = best->kind;
         const bool named = best->signature.empty() || best->signature.starts_with(best->name);
         found.type = (named ? std::string() : std::string(best->name)) + std::string(best->signature);
         found.doc = best->doc;
         return found;
     }
     // A text that does not parse here: what the name was when it did.
-    if (const std::string fact = fact_near(d, found.name, at); !fact.empty() && !d.tree->module->ast->damage.empty()) {
-        found.kind = "local";
-        found.type = fact;
+    if (const sema::NameFact fact = fact_near(d, found.name, at); !fact.text.empty() && !d.tree->module->ast->damage.empty()) {
+        found.kind = sema::NameKind::local;
+        found.type = fact.text;
+        found.layout = fact.layout;
+        found.rank = fact.rank;
+        found.bits = fact.bits;
         return found;
     }
     return std::nullopt;
 }
 
-/// The layout that a word names, arguments included, or that what it stands for has, as text; with the number of dimensions, 0: any.
-std::pair<std::string, int> Workspace::layout_of(const Document& d, const Found& found) const {
-    if (found.kind != "layout") return layout_in(found.type);
+/// The layout that a word names, arguments included.
+std::string Workspace::named_layout(const Document& d, const Found& found) const {
     size_t begin = found.at.begin, end = found.at.end;
     if (found.item && found.declared == found.at && !generics_of(*found.item).empty()) return {};
     while (begin > 1 && d.text[begin - 1] == '.') {  // of an import
@@ -335,7 +348,7 @@ std::pair<std::string, int> Workspace::layout_of(const Document& d, const Found&
         } while (++end < d.text.size() && depth > 0 && d.text[end] != ';' && d.text[end] != '{');
         if (depth > 0) return {};
     }
-    return {d.text.substr(begin, end - begin), 0};
+    return d.text.substr(begin, end - begin);
 }
 
 std::string Workspace::hover(Document& d, size_t at, const std::atomic<bool>* cancel) {
@@ -343,12 +356,17 @@ std::string Workspace::hover(Document& d, size_t at, const std::atomic<bool>* ca
     Json out;
     out.begin('{').member("schema", 1).key("found");
     if (!found) return out.null().end('}').take();
-    out.begin('{').member("begin", found->at.begin).member("end", found->at.end).member("kind", found->kind).member("name", found->name);
+    out.begin('{')
+        .member("begin", found->at.begin)
+        .member("end", found->at.end)
+        .member("kind", sema::kind_text(found->kind))
+        .member("name", found->name);
     out.member("type", found->type).member("doc", found->doc);
     if (!found->module.empty()) out.member("module", found->module);
     if (!found->instance.empty()) out.member("instance", found->instance);
-    if (const auto [layout, rank] = layout_of(d, *found); !layout.empty()) out.member("layout", layout).member("rank", rank);
-    if (const std::string size = size_text(found->type, d.tree->module->types()); !size.empty()) out.member("size", size);
+    const std::string layout = found->kind == sema::NameKind::layout ? named_layout(d, *found) : found->layout;
+    if (!layout.empty()) out.member("layout", layout).member("rank", found->rank);
+    if (found->bits) out.member("size", size_text(found->bits));
     return out.end('}').end('}').take();
 }
 
@@ -359,8 +377,7 @@ std::string Workspace::definition(Document& d, size_t at, const std::atomic<bool
         out.begin('{').member("file", place.file).member("begin", place.begin).member("end", place.end).end('}');
     };
     if (const auto use = use_at(d, at, cancel)) {
-        Found found{use->at, use->declared, nullptr, nullptr, {}, d.text.substr(use->at.begin, use->at.end - use->at.begin), {}, {}, {}, {}};
-        describe(d, found);
+        const Found found = declared_at(d, *use);
         const sema::Module* imported = nullptr;
         if (found.item && found.item->kind == ast::ItemKind::import)  // the file, not the line that imports it
             for (const sema::Module::Import& import : d.tree->module->imports)
@@ -456,8 +473,7 @@ std::string Workspace::calls(Document& d, size_t at, const std::atomic<bool>* ca
                 known->second.push_back(use.at);
                 continue;
             }
-            Found callee{use.at, use.declared, nullptr, nullptr, {}, d.text.substr(use.at.begin, use.at.end - use.at.begin), {}, {}, {}, {}};
-            describe(d, callee);
+            const Found callee = declared_at(d, use);
             if (is_called(callee.item)) callees.push_back({callee, {use.at}});
         }
     for (const auto& [callee, spans] : callees) {
@@ -497,12 +513,11 @@ std::string Workspace::hints(Document& d, size_t begin, size_t end, const std::a
             expressions_of(s, [&](const ast::Expr& e) { each_expression(e, modes); });
             if (s.kind != ast::StmtKind::let || ast::as<ast::LetStmt>(&s).type || is_literal(*ast::as<ast::LetStmt>(&s).init)) return;
             for (const ast::Name& name : ast::as<ast::LetStmt>(&s).pattern.names)
-                if (const std::string fact = fact_at(d, name.span); !fact.empty() && name.text != "_")
-                    add(name.span.end, "type", ": " + fact.substr(0, fact.find(" = ")));
+                if (const std::string type = fact_at(d, name.span).type; !type.empty() && name.text != "_") add(name.span.end, "type", ": " + type);
         });
         const Result* known = facts_of(d, place.id);
         for (const Fact& fact : known ? known->facts : std::vector<Fact>())
-            if (fact.begin == fact.end) add(place.begin + fact.begin, "generics", fact.text);
+            if (fact.begin == fact.end) add(place.begin + fact.begin, "generics", fact.is.text);
     }
     return out.end(']').end('}').take();
 }

@@ -129,7 +129,7 @@ std::string Workspace::rename(Document& d, size_t at, const std::string& name, c
     Json out;
     out.begin('{').member("schema", 1);
     if (name.empty()) return out.member("begin", found->at.begin).member("end", found->at.end).member("name", found->name).end('}').take();
-    if (found->kind == "field")
+    if (found->kind == sema::NameKind::field)
         if (const std::string problem = unknown_member(found->name, cancel); !problem.empty()) return refuse(problem);
     const std::vector<Place> places = references(d, target, found->name, true, cancel);
     if (const std::string problem = Renaming(*this, places, found->name, name, cancel).clash(); !problem.empty()) return refuse(problem);

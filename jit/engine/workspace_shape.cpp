@@ -130,8 +130,9 @@ std::string Workspace::tokens(Document& d, const std::atomic<bool>* cancel) {
     static const auto words = [] {
         std::unordered_map<std::string_view, std::string_view> out;
         for (const sema::Word& w : sema::vocabulary())
-            if (w.kind == "type" || w.kind == "constant" || w.kind == "builtin" || w.kind == "host" || w.kind == "layout")
-                out.emplace(w.name, w.kind == "builtin" || w.kind == "host" ? "builtin" : w.kind);
+            if (sema::is_builtin_function(w.kind) || w.kind == sema::NameKind::type || w.kind == sema::NameKind::constant ||
+                w.kind == sema::NameKind::layout)
+                out.emplace(w.name, sema::kind_text(w.kind));
         return out;
     }();
     // What is declared at a place, by its beginning.

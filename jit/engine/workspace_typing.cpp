@@ -12,9 +12,23 @@ namespace tegula {
 
 namespace {
 
-/// A list of parameters in the text of a signature, by where each begins and ends.
-std::vector<std::pair<size_t, size_t>> parameters_in(std::string_view label, char open) {
-    std::vector<std::pair<size_t, size_t>> out;
+/// A parameter in the text of a signature.
+struct Written {
+    size_t begin, end;
+    std::string_view name;
+    bool repeats;  ///< "..": any number of them
+};
+
+/// The name in "out y: tensor<f32>[N]", "axis = -1".
+std::string_view name_of(std::string_view parameter) {
+    for (const std::string_view mode : {"out ", "inout "})
+        if (parameter.starts_with(mode)) parameter.remove_prefix(mode.size());
+    return parameter.substr(0, parameter.find_first_of(":= "));
+}
+
+/// The parameters in the text of a signature.
+std::vector<Written> parameters_in(std::string_view label, char open) {
+    std::vector<Written> out;
     const size_t begin = label.find(open);
     if (begin == label.npos) return out;
     int depth = 0;
@@ -27,20 +41,14 @@ std::vector<std::pair<size_t, size_t>> parameters_in(std::string_view label, cha
             while (from < i && label[from] == ' ') ++from;
             size_t to = i;
             while (to > from && label[to - 1] == ' ') --to;
-            if (to > from) out.emplace_back(from, to);
+            if (to > from)
+                out.push_back({from, to, name_of(label.substr(from, to - from)), to - from >= 2 && label[from] == '.' && label[from + 1] == '.'});
             from = i + 1;
             if (closes) break;
         }
         depth += opens ? 1 : closes ? -1 : 0;
     }
     return out;
-}
-
-/// The name in "out y: tensor<f32>[N]", "axis = -1".
-std::string_view name_of(std::string_view parameter) {
-    for (const std::string_view mode : {"out ", "inout "})
-        if (parameter.starts_with(mode)) parameter.remove_prefix(mode.size());
-    return parameter.substr(0, parameter.find_first_of(":= "));
 }
 
 }  // namespace
@@ -66,7 +74,7 @@ public:
         if (const ast::Item* item = struct_named(type)) {
             for (const ast::Field& field : fields_of(*item))
                 add({std::string(field.name.text),
-                     "field",
+                     sema::NameKind::field,
                      std::string(engine().sources().text(field.type->span)),
                      {},
                      field.name.span,
@@ -77,10 +85,10 @@ public:
         if (!type.starts_with('(')) return !type.empty();
         const auto items = parameters_in(type, '(');
         for (size_t i = 0; i < items.size(); ++i)
-            add({std::to_string(i), "member", type.substr(items[i].first, items[i].second - items[i].first), {}, {}, nullptr, {}});
+            add({std::to_string(i), sema::NameKind::member, type.substr(items[i].begin, items[i].end - items[i].begin), {}, {}, nullptr, {}});
         return true;
     }
-    std::string type_of_local(std::string_view name) const override { return workspace_.fact_near(d_, name, at_); }
+    std::string type_of_local(std::string_view name) const override { return workspace_.fact_near(d_, name, at_).text; }
 
 private:
     const Workspace& workspace_;
@@ -119,7 +127,7 @@ std::string Workspace::complete(Document& d, size_t at, const std::atomic<bool>*
     std::set<std::string_view> known;
     for (const Meaning& m : offered.meanings) {
         known.insert(m.text);
-        out.begin('{').member("text", m.text).member("kind", m.kind).member("type", m.type).member("doc", m.doc).end('}');
+        out.begin('{').member("text", m.text).member("kind", sema::kind_text(m.kind)).member("type", m.type).member("doc", m.doc).end('}');
     }
     // Items of the library that need an import, or its name.
     const std::string_view prefix = std::string_view(text).substr(offered.place.begin, at - begin - offered.place.begin);
@@ -169,11 +177,10 @@ std::string Workspace::signature(Document& d, size_t at, const std::atomic<bool>
     if (label.empty()) return out.null().end('}').take();
     size_t active = place.argument;
     for (size_t i = 0; i < parameters.size(); ++i)
-        if (name_of(std::string_view(label).substr(parameters[i].first, parameters[i].second - parameters[i].first)) == place.argument_name)
-            active = i;
-    if (!parameters.empty() && active >= parameters.size() && label.substr(parameters.back().first).starts_with("..")) active = parameters.size() - 1;
+        if (parameters[i].name == place.argument_name) active = i;
+    if (!parameters.empty() && active >= parameters.size() && parameters.back().repeats) active = parameters.size() - 1;
     out.begin('{').member("label", label).member("doc", doc).member("active", active).key("parameters").begin('[');
-    for (const auto& [from, to] : parameters) out.begin('{').member("begin", from).member("end", to).end('}');
+    for (const Written& p : parameters) out.begin('{').member("begin", p.begin).member("end", p.end).end('}');
     return out.end(']').end('}').end('}').take();
 }
 
@@ -188,10 +195,9 @@ bool Workspace::find_argument(Document& d, Found& found) const {
     if (!place.begins_argument || place.callee.size() != 1) return false;
     for (const sema::Word& w : sema::vocabulary()) {
         if (w.name != place.callee[0] || w.signature.empty()) continue;
-        for (const auto& [from, to] : parameters_in(w.signature, place.instantiates ? '<' : '(')) {
-            const std::string_view parameter = w.signature.substr(from, to - from);
-            if (name_of(parameter) != found.name) continue;
-            found.kind = "argument";
+        for (const Written& p : parameters_in(w.signature, place.instantiates ? '<' : '(')) {
+            if (p.name != found.name) continue;
+            found.kind = sema::NameKind::argument;
             found.type = std::string(w.name) + std::string(w.signature);
             found.doc = w.doc;
             return true;

@@ -42,7 +42,6 @@ READERS = {
     **dict.fromkeys((f"sema/{name}.cpp" for name in SEMA.split()), NAMES),
 }
 # Files (`*` as above), which of their lines, how many at most, and what would take the place of the text.
-KIND = r'\bkind [!=]= "'  # of a word or a name: kernel, local, metric
 TO_GO = [
     ("lang/kernel/*", "", 17, "statements of the kernel form rather than their text"),
     ("lower/kernel/formats/*", "", 3, "types and calls of C as values rather than as text"),
@@ -55,18 +54,6 @@ TO_GO = [
     ("lang/ir_text.cpp", "name ==", 1, "the same"),
     ("lang/render.cpp", "help: ", 1, "notes of diagnostics with their kind"),
     ("jit/engine/session.cpp", "in function", 1, "the same"),
-    ("parser/syntax_error.cpp", "name.starts_with", 1, "kinds of the grammar's symbols"),
-    ("sema/assumed.cpp", "code.starts_with", 1, "sections of diagnostics"),
-    ("sema/builtins.cpp", "bool order", 1, "a column of sema/builtins.def"),
-    ("sema/vocabulary.cpp", "", 2, "enumerators for kinds of words"),
-    ("jit/engine/session_names.cpp", KIND, 12, "the same"),
-    ("jit/engine/session_tokens.cpp", KIND, 2, "the same"),
-    ("jit/engine/session_values.cpp", "", 2, "JSON made of the value rather than of its text"),
-    ("jit/engine/workspace_names.cpp", KIND, 7, "enumerators for kinds of words"),
-    ("jit/engine/workspace_names.cpp", r"type\.|fact", 6, "types and facts as values"),
-    ("jit/engine/workspace_rename.cpp", KIND, 1, "enumerators for kinds of words"),
-    ("jit/engine/workspace_shape.cpp", KIND, 2, "the same"),
-    ("jit/engine/workspace_typing.cpp", "label", 1, "parameters as values"),
 ]
 
 
