@@ -126,17 +126,25 @@ struct Instruction {
     std::string name;
     bool tensor_core = false;
     int m = 1, n = 1, k = 1;  ///< n 0: as many columns as the tile has
+    bool fma = false;         ///< none for products: what multiplies where none is found
     std::string text() const;
     void fields(auto&& f) const { f("name", name), f("tensor_core", tensor_core), f("m", m), f("n", n), f("k", k); }
 };
-/// An instruction that does not compute a product. `code`: "formats" it takes others, "unmeasured" sums, "sums" that are not those of the product,
-/// "scales" that it cannot apply, "extents" of the tile, "warps", "registers", "shared memory", "tensor memory" that it lacks; "clocks": it takes
-/// more; "room": it takes fewer, but another product has what it needs.
+/// An instruction that does not compute a product.
 struct Rejected {
+    /// It takes other formats; its sums are unmeasured, or not those of the product; scales that it cannot apply; extents of the tile; what it lacks;
+    /// it takes more clocks; or it takes fewer, but another product has what it needs.
+    enum Code : uint8_t { formats, unmeasured, sums, scales, extents, warps, registers, shared_memory, tensor_memory, more_clocks, room };
+    static constexpr std::string_view to_string(Code code) {
+        constexpr std::string_view kNames[] = {"formats",   "unmeasured",    "sums",          "scales", "extents", "warps",
+                                               "registers", "shared memory", "tensor memory", "clocks", "room"};
+        return kNames[code];
+    }
     Instruction row;
-    std::string code, why;
+    Code code = formats;
+    std::string why;
     std::optional<double> clocks;
-    void fields(auto&& f) const { f("instruction", row), f("code", code), f("why", why), f("clocks", clocks); }
+    void fields(auto&& f) const { f("instruction", row), f("code", to_string(code)), f("why", why), f("clocks", clocks); }
 };
 struct Product {
     static constexpr const char* kind = "product";
@@ -258,7 +266,8 @@ struct Conversion {
     std::optional<Side> written, read;  ///< of scratch
     bool global_scratch = false;
     void fields(auto&& f) const {
-        f("way", to_string(way)), f("tile", tile), f("layout", layout), f("shuffles", shuffles), f("scratch_bytes", scratch_bytes), f("written", written);
+        f("way", to_string(way)), f("tile", tile), f("layout", layout), f("shuffles", shuffles), f("scratch_bytes", scratch_bytes),
+            f("written", written);
         f("read", read), f("global_scratch", global_scratch);
     }
 };
@@ -302,16 +311,24 @@ struct Hint {
 
 /// A place in the memory of a program.
 struct Buffer {
-    std::string use, where;  ///< "ring", "tile", "scratch", "table", "barriers", "exchange"; "shared memory" or "workspace"
-    std::string of;          ///< the tensor or the operation
+    enum Use : uint8_t { ring, tile, scratch, table, barriers, exchange };
+    enum Where : uint8_t { shared_memory, workspace };
+    static constexpr std::string_view to_string(Use use) {
+        constexpr std::string_view kNames[] = {"ring", "tile", "scratch", "table", "barriers", "exchange"};
+        return kNames[use];
+    }
+    static constexpr std::string_view to_string(Where where) { return where == shared_memory ? "shared memory" : "workspace"; }
+    Use use = scratch;
+    Where where = shared_memory;
+    std::string of;  ///< the tensor or the operation
     int64_t offset = 0, bytes = 0;
     int stages = 1;
     /// From the first instruction to the last, numbered in the order of the form, and where these stand; none: all the time.
     std::optional<std::array<uint32_t, 2>> live;
     Span first, last;
     void fields(auto&& f) const {
-        f("use", use), f("where", where), f("of", of), f("offset", offset), f("bytes", bytes), f("stages", stages), f("live", live),
-            f("first", first);
+        f("use", to_string(use)), f("where", to_string(where)), f("of", of), f("offset", offset), f("bytes", bytes), f("stages", stages),
+            f("live", live), f("first", first);
         f("last", last);
     }
 };
@@ -321,7 +338,7 @@ struct Resources {
     int warps = 0;    ///< that compute
     int threads = 0;  ///< with those that copy
     std::array<int, 3> cluster = {1, 1, 1};
-    int registers = 0;                                      ///< of a thread that computes
+    int registers = 0;                                           ///< of a thread that computes
     enum Source : uint8_t { unknown, set, bounded, estimated };  ///< set: by the kernel
     static constexpr std::string_view to_string(Source source) {
         constexpr std::string_view kNames[] = {"", "set", "bounded", "estimated"};
@@ -382,19 +399,20 @@ struct CpuCode {
 struct CpuPrograms {
     static constexpr const char* kind = "cpu programs";
     bool single = false;
-    std::vector<std::string> grid;  ///< by axis: what the kernel says of it
+    std::vector<std::string> grid;                         ///< by axis: what the kernel says of it
     enum Threads : uint8_t { none, executor, pool, own };  ///< executor: of the host; own: of each program, as of cooperative ones
     static constexpr std::string_view to_string(Threads threads) {
         constexpr std::string_view kNames[] = {"", "executor", "pool", "own"};
         return kNames[threads];
     }
     Threads threads = none;
-    unsigned most_of_pool = 0;      ///< 0: no bound
+    unsigned most_of_pool = 0;  ///< 0: no bound
     bool pinned = false;
     unsigned cores = 1;
     uint64_t scratch_bytes = 0;  ///< of a thread
     void fields(auto&& f) const {
-        f("single", single), f("grid", grid), f("threads", to_string(threads)), f("most_of_pool", most_of_pool), f("pinned", pinned), f("cores", cores);
+        f("single", single), f("grid", grid), f("threads", to_string(threads)), f("most_of_pool", most_of_pool), f("pinned", pinned),
+            f("cores", cores);
         f("scratch_bytes", scratch_bytes);
     }
 };

@@ -56,14 +56,16 @@ struct Text {
     std::string operator()(const Estimated& e) const {
         std::multimap<double, GpuEstimate::Part, std::greater<>> parts;  // which keeps the order of equal ones
         for (const GpuEstimate::Part& p : e.estimate.parts) parts.emplace(p.microseconds, p);
-        return "estimate" + at_text(e.extents) + ": " + time_text(e.estimate.microseconds) + " (" + e.estimate.text() + "); each alone: " +
-               joined(parts, ", ", [](const auto& p) { return std::string(p.second.name) + " " + time_text(p.first); });
+        return "estimate" + at_text(e.extents) + ": " + time_text(e.estimate.microseconds) + " (" + e.estimate.text() +
+               "); each alone: " + joined(parts, ", ", [](const auto& p) { return std::string(p.second.name) + " " + time_text(p.first); });
     }
     std::string operator()(const NoProducts&) const { return "no products"; }
     std::string operator()(const Recognition& r) const { return (r.recognised() ? "matrix product: " : "not a matrix product: ") + r.reason(); }
     std::string operator()(const OwnInstruction& i) const {
         return "instruction `" + i.name + "`: by its text for " + i.form + ", " +
-               (i.elements == 0 ? "on tiles in every warp" : i.elements == 1 ? "element by element" : number(i.elements) + " elements at a time");
+               (i.elements == 0   ? "on tiles in every warp"
+                : i.elements == 1 ? "element by element"
+                                  : number(i.elements) + " elements at a time");
     }
     std::string operator()(const Split& s) const {
         std::string out = "split sum: " + (s.parts ? number(s.parts) : std::string("as many")) + " stretches";
@@ -140,7 +142,7 @@ std::string Text::operator()(const Product& p) const {
     if (p.late) out += ", under way while the next trip makes its first factor";
     if (p.clocks) out += ", " + fixed(*p.clocks, 0) + " clocks";
     const std::vector<const Rejected*> others = p.told();
-    if (p.row.name == "fma" && p.op == "dot" && others.empty()) out += ": no tensor core of " + p.arch + " accumulates in " + p.accumulator;
+    if (p.row.fma && p.op == "dot" && others.empty()) out += ": no tensor core of " + p.arch + " accumulates in " + p.accumulator;
     for (size_t i = 0; i < std::min(others.size(), kMostRejected); ++i) {
         const Rejected& r = *others[i];
         out += "; not " + r.row.text() + ": " + (r.clocks ? fixed(*r.clocks, 0) + " clocks" : "") + (r.clocks && !r.why.empty() ? ", " : "") + r.why;
@@ -217,10 +219,10 @@ std::string Text::operator()(const Resources& r) const {
                joined(r.buffers, ", ",
                       [](const Buffer& b) {
                           return (b.stages > 1 ? number(b.stages) + " x " : "") + number(b.bytes) + " bytes " +
-                                 (b.use == "ring"   ? "in a ring of "
-                                  : b.use == "tile" ? "of a tile of "
-                                                    : "for ") +
-                                 b.of + (b.where == "workspace" ? " in global memory" : "");
+                                 (b.use == Buffer::ring   ? "in a ring of "
+                                  : b.use == Buffer::tile ? "of a tile of "
+                                                          : "for ") +
+                                 b.of + (b.where == Buffer::workspace ? " in global memory" : "");
                       }) +
                ")";
     }
@@ -284,7 +286,7 @@ std::string Instruction::text() const {
 std::vector<const Rejected*> Product::told() const {
     std::vector<const Rejected*> out;
     for (const Rejected& r : rejected)
-        if (r.clocks || (r.row.tensor_core && (r.code != "formats" || row.name == "fma"))) out.push_back(&r);
+        if (r.clocks || (r.row.tensor_core && (r.code != Rejected::formats || row.fma))) out.push_back(&r);
     return out;
 }
 

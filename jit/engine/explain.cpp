@@ -3,8 +3,8 @@
 #include "jit/engine/engine.h"
 #include "jit/engine/hints.h"
 #include "lang/gpu/hints.h"
-#include "lang/kernel/kernel_text.h"
 #include "lang/gpu/tensor_memory.h"
+#include "lang/kernel/kernel_text.h"
 #include "lower/gpu/estimate.h"
 #include "lower/gpu/narrow.h"
 #include "lower/kernel/lower.h"
@@ -72,7 +72,7 @@ explain::Stream stream_of(const ir::Function& form, const NarrowStream& narrow, 
     out.tensor = param_name(form, narrow.tensor);
     int64_t ahead = 0;  // in rings; else a trip's tile
     for (const explain::Buffer& b : resources.buffers)
-        if (b.use == "ring" && b.of == "`" + out.tensor + "`") ahead += b.bytes * b.stages;
+        if (b.use == explain::Buffer::ring && b.of == "`" + out.tensor + "`") ahead += b.bytes * b.stages;
     out.bytes_in_flight = (ahead ? ahead : narrow.tile_bytes) * resources.per_sm;
     out.bytes_needed = bytes_that_hide_latency(arch);
     out.operations = narrow.cost.operations;
@@ -89,7 +89,12 @@ constexpr double kGain = 1.1;                                   ///< from which 
 
 /// The instance with another layout of a parameter.
 sema::Instance in_layout(const sema::Instance& instance, size_t param, LayoutId layout) {
-    sema::Instance out{std::make_unique<ir::Function>(*instance.fn), nullptr, instance.facts, instance.params, instance.extents, instance.named_extents,
+    sema::Instance out{std::make_unique<ir::Function>(*instance.fn),
+                       nullptr,
+                       instance.facts,
+                       instance.params,
+                       instance.extents,
+                       instance.named_extents,
                        instance.views};
     ir::Value& tensor = out.fn->value(out.fn->params[param].value);
     Type type = out.fn->types().type(tensor.type);

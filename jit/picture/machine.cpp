@@ -128,10 +128,11 @@ Picture smem_picture(const KernelView& k) {
     Table table{{"buffer", "offset", "bytes", "stages", "line", "where"}, {}, {}};
     int number = 0;
     for (const explain::Buffer& b : buffers) {
-        const std::string name = std::to_string(++number) + " " + b.use + " " + (b.of.size() > 24 ? b.of.substr(0, 22) + ".." : b.of);
+        const std::string name =
+            std::to_string(++number) + " " + std::string(b.to_string(b.use)) + " " + (b.of.size() > 24 ? b.of.substr(0, 22) + ".." : b.of);
         const int tone = tone_of(number - 1);
         const std::string bytes = std::to_string(b.bytes * b.stages);
-        if (b.where == "shared memory" && b.offset >= 0) {
+        if (b.where == explain::Buffer::shared_memory && b.offset >= 0) {
             Gantt::Lane lane{name, {}};
             for (int s = 0; s < b.stages; ++s)
                 lane.bars.push_back(
@@ -142,7 +143,7 @@ Picture smem_picture(const KernelView& k) {
         live.lanes.push_back(
             {name, {{b.live ? double((*b.live)[0]) : 0, b.live ? double((*b.live)[1]) + 1 : end, b.live ? bytes : "all the time", tone}}});
         table.rows.push_back({name, std::to_string(b.offset), std::to_string(b.bytes), std::to_string(b.stages),
-                              b.first.valid() ? std::to_string(k.line(b.first)) : "-", b.where});
+                              b.first.valid() ? std::to_string(k.line(b.first)) : "-", std::string(b.to_string(b.where))});
     }
     if (!map.lanes.empty())
         out.figures.push_back({"where buffers lie", "buffers that are not in use at the same time share bytes", std::move(map), {}});

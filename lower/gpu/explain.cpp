@@ -26,7 +26,7 @@ namespace {
 using namespace ir;
 
 explain::Instruction instruction_of(const MmaRow& row, const std::string& name) {
-    return {name, row.tensor_core(), row.m, row.from_shared() ? 0 : row.n, row.k};
+    return {name, row.tensor_core(), row.m, row.from_shared() ? 0 : row.n, row.k, row.kind == MmaRow::fma};
 }
 explain::Instruction instruction_of(const MmaRow& row) { return instruction_of(row, row.name); }
 explain::Instruction instruction_of(const Function& fn, int row) { return instruction_of(fn.row(row), fn.row_name(row)); }
@@ -62,7 +62,7 @@ explain::Product explain_dot(const Function& fn, InstId id, const GpuOptions& op
         const bool there = other.min_arch <= options.arch->number && options.arch->number <= other.max_arch && other.fraction_bits < 0;
         if (there && fn.type(fn.result(inst)).elem == other.acc && given_format(fn, operands[0]) == other.a &&
             given_format(fn, operands[1]) == other.b)
-            out.rejected.insert(out.rejected.begin(), {instruction_of(other), "unmeasured", kUnmeasured, {}});
+            out.rejected.insert(out.rejected.begin(), {instruction_of(other), explain::Rejected::unmeasured, kUnmeasured, {}});
     }
     const std::vector<RowVerdict> verdicts = judge_rows(fn, inst, context);
     const auto taken = std::find_if(verdicts.begin(), verdicts.end(), [&](const RowVerdict& v) { return v.row == chosen; });
@@ -73,8 +73,8 @@ explain::Product explain_dot(const Function& fn, InstId id, const GpuOptions& op
         // Cheaper and legal for this product alone: what it needs, other products have.
         const bool crowded = v.legal && other.from_shared() && taken != verdicts.end() && v.cost < taken->cost;
         if (v.legal)
-            out.rejected.push_back(
-                {instruction_of(fn, v.row), crowded ? "room" : "clocks", crowded ? "but no room beside the other products" : "", v.cost});
+            out.rejected.push_back({instruction_of(fn, v.row), crowded ? explain::Rejected::room : explain::Rejected::more_clocks,
+                                    crowded ? "but no room beside the other products" : "", v.cost});
         else
             out.rejected.push_back({instruction_of(fn, v.row), v.refusal.code, v.refusal.text, {}});
     }

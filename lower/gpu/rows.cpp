@@ -20,7 +20,7 @@ constexpr int64_t kMostSums = 128 * 256;       ///< of a product with batches on
 constexpr int64_t kMostSumsOfOne = 512 * 256;  ///< of any other on wgmma: spelt out, more compile for seconds; mma.sync has loops
 constexpr double kCastFactor = 2;              ///< operands of another format: wider registers, and the casts themselves
 
-constexpr double kOwnFactor = 0.999;           ///< of equal rows the one that the author names
+constexpr double kOwnFactor = 0.999;  ///< of equal rows the one that the author names
 
 int64_t tiles_of(int64_t extent, int64_t step) { return (extent + step - 1) / step; }
 
@@ -52,16 +52,18 @@ bool codes_fit(const Format& have, const Format& want) {
 /// Why an instruction cannot sum the stretches of K between scales; empty when it can.
 RowRefusal scaled_refusal(const Function& fn, const Inst& dot, const MmaRow& row) {
     const auto number = [](int64_t v) { return std::to_string(v); };
-    if (row.kind == MmaRow::tcgen05) return {"scales", "its sum is not scaled in tensor memory"};
-    if (row.kind == MmaRow::dp4a) return {"scales", "its sum is not scaled"};
+    if (row.kind == MmaRow::tcgen05) return {explain::Rejected::scales, "its sum is not scaled in tensor memory"};
+    if (row.kind == MmaRow::dp4a) return {explain::Rejected::scales, "its sum is not scaled"};
     const int64_t stretch = scale_stretch(fn, dot), step = std::max<int64_t>(row.k, 256 / fn.types().format(id_of(row.a)).bits);
-    if (stretch == 0) return {"scales", "blocks of " + number(fn.attrs(dot)[0]) + " and " + number(fn.attrs(dot)[1]) + " elements do not nest"};
-    if (stretch % step) return {"scales", "scales change every " + number(stretch) + " elements of K, no multiple of " + number(step)};
+    if (stretch == 0)
+        return {explain::Rejected::scales, "blocks of " + number(fn.attrs(dot)[0]) + " and " + number(fn.attrs(dot)[1]) + " elements do not nest"};
+    if (stretch % step)
+        return {explain::Rejected::scales, "scales change every " + number(stretch) + " elements of K, no multiple of " + number(step)};
     const auto largest_bits = [&](size_t which) { return fn.elem(fn.operands(dot)[which]).bits - fn.elem(fn.operands(dot)[which]).is_signed; };
     if (row.acc == Fmt::i32 && stretch > (int64_t{1} << 24) >> (largest_bits(0) + largest_bits(1)))
-        return {"sums", "sums of " + number(stretch) + " products may exceed 2^24, what f32 counts to"};
+        return {explain::Rejected::sums, "sums of " + number(stretch) + " products may exceed 2^24, what f32 counts to"};
     if (promotes(row) && stretch > kPromotion)
-        return {"sums", "keeps " + number(row.result_bits) + " bits of a sum, of " + number(kPromotion) + " elements at most"};
+        return {explain::Rejected::sums, "keeps " + number(row.result_bits) + " bits of a sum, of " + number(kPromotion) + " elements at most"};
     return {};
 }
 
@@ -70,33 +72,36 @@ RowRefusal scaled_refusal(const Function& fn, const Inst& dot, const MmaRow& row
 RowRefusal wgmma_refusal(const ProductShape& s, const MmaRow& row, const RowContext& c) {
     const WarpGrid grid = warp_grid(s, row, c.warps, true);
     if (const int64_t sums = s.batch * s.m * s.n, most = s.batch > 1 ? kMostSums : kMostSumsOfOne; sums > most)
-        return {"registers",
+        return {explain::Rejected::registers,
                 std::to_string(sums) + " sums" + (s.batch > 1 ? " of all batches" : "") + ", more than registers hold: " + std::to_string(most)};
-    if (grid.n > 1 && (s.n & (s.n - 1) || s.n / grid.n < 8)) return {"extents", "N = " + std::to_string(s.n) + " cannot be shared by warp groups"};
+    if (grid.n > 1 && (s.n & (s.n - 1) || s.n / grid.n < 8))
+        return {explain::Rejected::extents, "N = " + std::to_string(s.n) + " cannot be shared by warp groups"};
     return {};
 }
 
 /// The sum of tcgen05: there are columns for it, and warps read them without ghosts.
 RowRefusal tcgen05_refusal(const ProductShape& s, const RowContext& c) {
     if (s.m > kTensorLanes * kTensorColumns || s.m / kTensorLanes * s.n > kTensorColumns || !c.allow_tensor_memory)
-        return {"tensor memory", "its sum does not fit in tensor memory"};
+        return {explain::Rejected::tensor_memory, "its sum does not fit in tensor memory"};
     const TileLayout rows = tensor_memory_rows(Shape{s.m, s.n}, c.warps);
-    if (rows.has_ghosts()) return {"extents", std::to_string(s.m) + " x " + std::to_string(s.n) + " is no power of two times 1, 3, 5 or 7 each way"};
+    if (rows.has_ghosts())
+        return {explain::Rejected::extents, std::to_string(s.m) + " x " + std::to_string(s.n) + " is no power of two times 1, 3, 5 or 7 each way"};
     return {};
 }
 
 RowRefusal shared_refusal(const ProductShape& s, const MmaRow& row, const RowContext& c) {
     const auto no_multiple = [](const char* name, int64_t extent, int64_t of) {
-        return RowRefusal{"extents", std::string(name) + " = " + std::to_string(extent) + " is no multiple of " + std::to_string(of)};
+        return RowRefusal{explain::Rejected::extents,
+                          std::string(name) + " = " + std::to_string(extent) + " is no multiple of " + std::to_string(of)};
     };
-    if (!c.allow_shared) return {"shared memory", "no room for its operands in shared memory"};
-    if (c.warps % 4) return {"warps", "needs a multiple of 4 warps, the program has " + std::to_string(c.warps)};
-    if (s.batch != 1 && row.kind == MmaRow::tcgen05) return {"extents", "sums in tensor memory are matrices, no batches of them"};
+    if (!c.allow_shared) return {explain::Rejected::shared_memory, "no room for its operands in shared memory"};
+    if (c.warps % 4) return {explain::Rejected::warps, "needs a multiple of 4 warps, the program has " + std::to_string(c.warps)};
+    if (s.batch != 1 && row.kind == MmaRow::tcgen05) return {explain::Rejected::extents, "sums in tensor memory are matrices, no batches of them"};
     if (s.m % row.m) return no_multiple("M", s.m, row.m);
     if (s.n % row.n) return no_multiple("N", s.n, row.n);
     if (s.k % row.k) return no_multiple("K", s.k, row.k);
     if (RowRefusal why = row.kind == MmaRow::wgmma ? wgmma_refusal(s, row, c) : tcgen05_refusal(s, c); !why.empty()) return why;
-    if (shared_operand_bytes(s, row) > c.shared_left) return {"shared memory", "its operands do not fit in shared memory"};
+    if (shared_operand_bytes(s, row) > c.shared_left) return {explain::Rejected::shared_memory, "its operands do not fit in shared memory"};
     return {};
 }
 
@@ -230,19 +235,20 @@ std::vector<RowVerdict> judge_rows(const ir::Function& fn, const ir::Inst& dot, 
             if (!has_row(*context.arch, row) || !accumulates(fn, dot, row.acc)) continue;
             const bool codes_a = scaled && codes_fit(a, want_a), codes_b = scaled && codes_fit(b, want_b);
             if (!(codes_a || operand_fits(a, want_a, precision)) || !(codes_b || operand_fits(b, want_b, precision))) {
-                v.refusal = {"formats", "takes " + want_a.name + " x " + want_b.name + ", given " + a.name + " x " + b.name};
+                v.refusal = {explain::Rejected::formats, "takes " + want_a.name + " x " + want_b.name + ", given " + a.name + " x " + b.name};
                 if (precision == Precision::ieee && a.is_float() && a.bits == 32 && row.a == Fmt::tf32)
                     v.refusal.text += " (precision = tf32 allows it)";
             } else if (row.fraction_bits < 0) {
-                v.refusal = {"unmeasured", kUnmeasured};
+                v.refusal = {explain::Rejected::unmeasured, kUnmeasured};
             } else if (row.kind == MmaRow::tcgen05 && row.a == Fmt::tf32 && a == b && a.bits == 16) {
-                v.refusal = {"sums", "sums 8 products at a time, what multiplies its format 16"};  // extents must not show
+                v.refusal = {explain::Rejected::sums, "sums 8 products at a time, what multiplies its format 16"};  // extents must not show
             } else {
                 if (scaled) v.refusal = scaled_refusal(fn, dot, row);
                 if (v.refusal.empty() && row.from_shared()) v.refusal = shared_refusal(shape, row, context);
                 if (fn.is_own_row(r) && shape.k % row.k != 0)
-                    v.refusal = {"extents", "takes " + std::to_string(row.k) + " elements of K at a time, which do not fill " + std::to_string(shape.k)};
-                if (fn.is_own_row(r) && scaled) v.refusal = {"scales", "takes no scales"};
+                    v.refusal = {explain::Rejected::extents,
+                                 "takes " + std::to_string(row.k) + " elements of K at a time, which do not fill " + std::to_string(shape.k)};
+                if (fn.is_own_row(r) && scaled) v.refusal = {explain::Rejected::scales, "takes no scales"};
             }
             if (v.refusal.empty() && !codes_a) v.a = id_of(row.a);
             if (v.refusal.empty() && !codes_b) v.b = id_of(row.b);

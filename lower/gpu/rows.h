@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "lang/explanation.h"
 #include "lang/ir.h"
 #include "lang/target.h"
 
@@ -27,18 +28,18 @@ bool rows_stay_together(const ir::Function& fn, const ir::Inst& dot);
 /// Why a row whose fraction_bits is -1 is not taken.
 inline constexpr const char* kUnmeasured = "nobody has measured its sums";
 
-/// Why a row does not compute a product; `code` is one of explain::Rejected.
+/// Why a row does not compute a product.
 struct RowRefusal {
-    const char* code = "";
+    explain::Rejected::Code code = explain::Rejected::formats;
     std::string text;
     bool empty() const { return text.empty(); }
 };
 struct RowVerdict {
     int row = 0;
     bool legal = false;
-    double cost = 0;      ///< clocks of an SM for one execution of the product
-    FormatId a{}, b{};    ///< formats that the operands are cast to (exactly, or to tf32 where the precision allows it)
-    RowRefusal refusal;   ///< why not, when not legal
+    double cost = 0;     ///< clocks of an SM for one execution of the product
+    FormatId a{}, b{};   ///< formats that the operands are cast to (exactly, or to tf32 where the precision allows it)
+    RowRefusal refusal;  ///< why not, when not legal
 };
 struct RowContext {
     const Arch* arch = nullptr;

@@ -228,14 +228,14 @@ void assign_scratch(ir::Function& fn, const GpuOptions& options) {
 std::vector<explain::Buffer> explain_memory(const ir::Function& fn) {
     std::vector<explain::Buffer> out;
     const Ranges ranges(fn);
-    const auto where = [](bool global) { return global ? "workspace" : "shared memory"; };
+    const auto where = [](bool global) { return global ? explain::Buffer::workspace : explain::Buffer::shared_memory; };
     for (const auto& [value, channel] : fn.gpu->channels) {
         const Span made = fn.inst(fn.value(ValueId{value}).def).span;
         std::string tensor;  // that fills the ring
         fn.walk([&](InstId id) {
             if (fn.inst(id).op == Op::channel_put && fn.operands(fn.inst(id)).back().v == value) tensor = param_name(fn, fn.operands(fn.inst(id))[0]);
         });
-        out.push_back({.use = "ring",
+        out.push_back({.use = explain::Buffer::ring,
                        .where = where(false),
                        .of = tensor.empty() ? "a tensor" : "`" + tensor + "`",
                        .offset = channel.offset,
@@ -250,7 +250,7 @@ std::vector<explain::Buffer> explain_memory(const ir::Function& fn) {
         if (g.scratch_bytes == 0) continue;
         const Inst& inst = fn.inst(item.inst);
         const std::string of = item.tile ? to_string(fn.type(fn.result(inst)).shape) : std::string("`") + op_row(inst.op).name + "`";
-        out.push_back({.use = item.tile ? "tile" : "scratch",
+        out.push_back({.use = item.tile ? explain::Buffer::tile : explain::Buffer::scratch,
                        .where = where(g.global_scratch),
                        .of = of,
                        .offset = g.scratch_offset,

@@ -152,11 +152,11 @@ void converge(Lowering& ctx) {
     if (ctx.control.diverges) ctx.out.call(KernelOp::meet_warp);
 }
 
-int64_t take_shared(Lowering& ctx, const char* use, std::string of, int64_t bytes, int64_t align, int stages) {
+int64_t take_shared(Lowering& ctx, explain::Buffer::Use use, std::string of, int64_t bytes, int64_t align, int stages) {
     const int64_t at = (ctx.kernel.shared_bytes + align - 1) / align * align;
     ctx.kernel.shared_bytes = at + bytes * stages;
     ctx.kernel.areas.push_back({.use = use,
-                                .where = "shared memory",
+                                .where = explain::Buffer::shared_memory,
                                 .of = std::move(of),
                                 .offset = at,
                                 .bytes = bytes,

@@ -66,7 +66,7 @@ void sync(Lowering& ctx);  ///< all threads of the group meet
 /// annotation.
 std::string scratch(Lowering& ctx, ir::InstId inst, const std::string& type, int64_t bytes);
 /// The place of so many bytes for each of the stages in shared memory, behind all that was taken before.
-int64_t take_shared(Lowering& ctx, const char* use, std::string of, int64_t bytes, int64_t align, int stages = 1);
+int64_t take_shared(Lowering& ctx, explain::Buffer::Use use, std::string of, int64_t bytes, int64_t align, int stages = 1);
 void converge(Lowering& ctx);  ///< in front of what whole warps execute together
 
 }  // namespace tegula::lower

@@ -111,7 +111,7 @@ namespace {
 /// One barrier that says that a stage is full and one that says that it is empty.
 void initialise_barriers(Lowering& ctx, Ring& r, ir::ValueId channel) {
     const int stages = r.form->stages;
-    const int64_t at = take_shared(ctx, "barriers", "a ring", int64_t{16} * stages, 8);
+    const int64_t at = take_shared(ctx, explain::Buffer::barriers, "a ring", int64_t{16} * stages, 8);
     TEGULA_CHECK(ctx.kernel.shared_bytes <= ctx.fn.gpu->arch->shared_bytes, "no room for the barriers of channels");
     const auto variable = [&](const char* stem) { return ctx.pool.name(kernel::Type::u32, ctx.out.fresh(stem)); };
     r.full = variable("full");

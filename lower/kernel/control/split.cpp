@@ -36,7 +36,7 @@ void prepare_split(Lowering& ctx) {
     ctx.kernel.split = std::max<int64_t>(ctx.split.sum->parts, 1);
     if (ctx.split.sum->parts == 0) ctx.kernel.split_count = ctx.split.sum->count;
     ctx.kernel.sum_bytes = ctx.split.sum->bytes;
-    ctx.split.shared = take_shared(ctx, "exchange", "stretches", kSharedBytes, 16);
+    ctx.split.shared = take_shared(ctx, explain::Buffer::exchange, "stretches", kSharedBytes, 16);
     ctx.split.part = ctx.out.fresh("stretch");
     const std::string place = ctx.parameters.names.at("first") + " + blockIdx.x", parts = split_parts(ctx);
     const std::string program =

@@ -158,7 +158,7 @@ void find_word_rings(Lowering& ctx) {
         if (ring->stages == 1) continue;
         const ir::ValueId tensor = after[0];
         const auto param = std::ranges::find(ctx.fn.params, tensor, &ir::Param::value);
-        take_shared(ctx, "ring", param == ctx.fn.params.end() ? "a tensor" : "`" + param->name + "`",
+        take_shared(ctx, explain::Buffer::ring, param == ctx.fn.params.end() ? "a tensor" : "`" + param->name + "`",
                     warps * (ring->stage + 8), 128, ring->stages);
         for (const char* section : {"shared", "mbarrier", "bulk"}) ctx.formats.need(section);
         for (const ir::ValueId v : {first, next}) {

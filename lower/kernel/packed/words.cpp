@@ -527,7 +527,7 @@ const Decoding& decoding(Lowering& ctx, const ir::Inst& cast) {
 /// Before rings take what is left of shared memory.
 void place_pair_table(Lowering& ctx) {
     if (!ctx.packed.looks_up) return;
-    ctx.packed.pairs_at = take_shared(ctx, "table", "pairs of codes", kPairTableBytes, 128);
+    ctx.packed.pairs_at = take_shared(ctx, explain::Buffer::table, "pairs of codes", kPairTableBytes, 128);
 }
 
 /// Fills the table of pairs: a row of 32 equal words for each two codes, so that every lane reads its own bank.
