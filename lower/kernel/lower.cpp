@@ -334,15 +334,12 @@ std::string zero(Lowering& ctx, ir::ValueId v) {
     return ctx.fn.type(v).pointer ? "0ull" : ctx.formats.literal(ctx.fn.elem(v), 0);
 }
 
-void declare(Lowering& ctx, ir::ValueId v) {
+void declare(Lowering& ctx, ir::ValueId v, bool aligned) {
     if (ctx.values.aliased[v.v] || in_tensor_memory(ctx.fn, v)) return;
-    ctx.out.line(declaration(ctx, v));
+    const int size = is_scalar(ctx, v) ? 0 : array_size(ctx, v);
+    ctx.out.declare((aligned && size ? "alignas(16) " : "") + array_type(ctx, v), name(ctx, v), size);
 }
 
-std::string declaration(Lowering& ctx, ir::ValueId v) {
-    return array_type(ctx, v) + " " + name(ctx, v) +
-           (is_scalar(ctx, v) ? "" : "[" + std::to_string(array_size(ctx, v)) + "]") + ";";
-}
 
 std::string array_type(Lowering& ctx, ir::ValueId v) {
     return is_words(ctx, v) || is_pairs(ctx, v) || is_quads(ctx, v) ? "unsigned" : type_of(ctx, v);
@@ -370,15 +367,14 @@ bool take_over(Lowering& ctx, ir::ValueId result, ir::ValueId operand) {
 
 void each(Lowering& ctx, int count, const std::function<void(Ex r)>& body) {
     if (count == 1) {
-        ctx.out.open("");
+        ctx.out.open_block();
         body(ctx.pool.number(0));
         return ctx.out.close();
     }
-    const std::string r = "r" + (ctx.values.loops ? "_" + std::to_string(ctx.values.loops) : std::string());
-    ctx.out.unroll(count, ctx.values.unroll_limit);
-    ctx.out.open("for (int " + r + " = 0; " + r + " < " + std::to_string(count) + "; ++" + r + ")");
+    const std::string name = "r" + (ctx.values.loops ? "_" + std::to_string(ctx.values.loops) : std::string());
+    const Ex r = ctx.out.open_count(name, count, unrolled(ctx, count));
     ++ctx.values.loops;
-    body(ctx.pool.counter(r, count));
+    body(r);
     --ctx.values.loops;
     ctx.out.close();
 }
@@ -390,15 +386,43 @@ void each_register(Lowering& ctx, ir::ValueId v, const std::function<void(Ex r)>
 
 void assign(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex r)>& value) {
     if (is_scalar(ctx, result)) {
-        const std::string text = value({});
-        return ctx.out.line("const " + type_of(ctx, result) + " " + name(ctx, result) + " = " + text + ";");
+        const Ex scalar = raw(ctx, value({}));
+        return ctx.out.let("const " + type_of(ctx, result), name(ctx, result), scalar);
     }
     if (registers(ctx, result) > 1 && ctx.values.loops == 0) return fuse(ctx, result, value);
     declare(ctx, result);
-    if (registers(ctx, result) == 1)
-        return ctx.out.line(name(ctx, result) + "[0] = " + value(ctx.pool.number(0)) + ";");
-    each_register(ctx, result,
-                  [&](Ex r) { ctx.out.line(name(ctx, result) + "[" + r.text() + "] = " + value(r) + ";"); });
+    const auto one = [&](Ex r) { ctx.out.assign(element(ctx, name(ctx, result), r), raw(ctx, value(r))); };
+    if (registers(ctx, result) == 1) return one(ctx.pool.number(0));
+    each_register(ctx, result, one);
+}
+
+// ---- statements ----
+
+Ex constant(Lowering& ctx, const std::string& type, std::string_view stem, Ex value) {
+    return variable(ctx, "const " + type, stem, value);
+}
+
+Ex variable(Lowering& ctx, const std::string& type, std::string_view stem, Ex value) {
+    const std::string name = ctx.out.fresh(stem);
+    ctx.out.let(type, name, value);
+    return named(ctx, name);
+}
+
+Ex array(Lowering& ctx, const std::string& type, std::string_view stem, int64_t size, const std::string& initial) {
+    const std::string name = ctx.out.fresh(stem);
+    ctx.out.declare(type, name, size, initial);
+    return named(ctx, name);
+}
+
+void assign_if(Lowering& ctx, Ex condition, Ex place, Ex value) {
+    ctx.out.when(condition);
+    ctx.out.assign(place, value);
+}
+
+Ex open_rolled(Lowering& ctx, const std::string& name, Ex first, Ex end) {
+    const Ex counter = ctx.pool.name(kernel::Type::i32, name);
+    ctx.out.open_for({"int", name, first, lt(counter, end), "++" + name, 1});
+    return counter;
 }
 
 // ---- barriers and scratch ----

@@ -27,8 +27,8 @@ std::string at(Lowering& ctx, ir::ValueId v, Ex r);
 /// The same as an expression; integers of 32 and 64 bits and conditions with their type.
 Ex element_at(Lowering& ctx, ir::ValueId v, Ex r);
 std::string zero(Lowering& ctx, ir::ValueId v);         ///< literal of the element with code 0
-void declare(Lowering& ctx, ir::ValueId v);             ///< "float v12[8];"; nothing after take_over
-std::string declaration(Lowering& ctx, ir::ValueId v);  ///< of a value with registers of its own
+/// "float v12[8];"; nothing after take_over. `aligned`: so that vectors reach it.
+void declare(Lowering& ctx, ir::ValueId v, bool aligned = false);
 std::string array_type(Lowering& ctx, ir::ValueId v);   ///< of the elements of its array: words and pairs are unsigned
 int array_size(const Lowering& ctx, ir::ValueId v);
 /// By operands.
@@ -40,6 +40,26 @@ bool take_over(Lowering& ctx, ir::ValueId result, ir::ValueId operand);
 /// index.
 void each_register(Lowering& ctx, ir::ValueId v, const std::function<void(Ex r)>& body);
 void each(Lowering& ctx, int count, const std::function<void(Ex r)>& body);  ///< 0 .. count - 1
+
+// ---- statements ----
+/// Text as an expression of a type that the pool does not compute with.
+inline Ex raw(Lowering& ctx, std::string_view text) { return ctx.pool.text(kernel::Type::other, text, false); }
+/// A variable of such a type, an array or a pointer.
+inline Ex named(Lowering& ctx, std::string_view name) { return ctx.pool.name(kernel::Type::other, name); }
+inline Ex element(Ex array, Ex r) { return array->pool->index(kernel::Type::other, array, r); }
+/// What the pragma of a loop of so many iterations says.
+inline int unrolled(const Lowering& ctx, int64_t iterations) {
+    return iterations <= ctx.values.unroll_limit ? kernel::kUnrollAll : 1;
+}
+inline Ex element(Lowering& ctx, std::string_view array, Ex r) { return element(named(ctx, array), r); }
+/// `const TYPE stem7 = value;`, `TYPE stem7 = value;` and `TYPE stem7[size];` of such types; the variable.
+Ex constant(Lowering& ctx, const std::string& type, std::string_view stem, Ex value);
+Ex variable(Lowering& ctx, const std::string& type, std::string_view stem, Ex value);
+Ex array(Lowering& ctx, const std::string& type, std::string_view stem, int64_t size, const std::string& initial = "");
+/// PLACE = VALUE;, under the condition if that is not known to hold.
+void assign_if(Lowering& ctx, Ex condition, Ex place, Ex value);
+/// "for (int name = first; name < end; ++name)", which is not unrolled; the counter.
+Ex open_rolled(Lowering& ctx, const std::string& name, Ex first, Ex end);
 
 // ---- layouts ----
 /// Name of the struct that describes a layout: registers; at0(r, t), at1(r, t) .. coordinates; inside(r, t); owner(t).

@@ -209,7 +209,7 @@ void lower_load(Lowering& ctx, ir::InstId id) {
     declare_walk(ctx, id);
     if (load_words(ctx, id) || join_load(ctx, id)) return;
     const ir::ValueId v = ctx.fn.result(id);
-    ctx.out.line((is_scalar(ctx, v) ? "" : "alignas(16) ") + declaration(ctx, v));
+    declare(ctx, v, true);
     ctx.out.open("");
     const Part part = part_of(ctx, id);
     part.vector == 1 ? load_elements(ctx, part, name(ctx, part.value), true) : load_wide(ctx, part);

@@ -14,6 +14,7 @@
 namespace tegula::lower {
 
 using ir::Op;
+using kernel::KernelOp;
 
 namespace {
 
@@ -22,9 +23,6 @@ constexpr int kMostBeside = 64;   ///< registers that it carries beside them
 constexpr int kSafeBits = 60;     ///< bounds and step of this size cannot leave 64 bits
 constexpr int kManyCarried = 32;  ///< registers
 
-std::string unroll_pragma(const ir::Function& fn, const ir::Inst& loop) {
-    return "#pragma unroll " + std::to_string(unrolling(fn, loop).copies);
-}
 
 int products_in(const ir::Function& fn, ir::BlockId block) {
     int n = 0;
@@ -35,24 +33,32 @@ int products_in(const ir::Function& fn, ir::BlockId block) {
     return n;
 }
 
+ir::ValueId index_of(const Lowering& ctx, const ir::Inst& loop) {
+    return ctx.fn.block(ctx.fn.blocks(loop)[0]).args[0];
+}
+
+void copy_array(Lowering& ctx, int size, const std::string& from, const std::string& to) {
+    each(ctx, size, [&](Ex r) { ctx.out.assign(element(ctx, to, r), element(ctx, from, r)); });
+}
+
 }  // namespace
 
 void copy(Lowering& ctx, ir::ValueId from, const std::string& to) {
     if (ctx.values.sums.count(from.v) || ctx.packed.rings.count(from.v) || in_tensor_memory(ctx.fn, from))
         return;  // stays where it is
     if (is_scalar(ctx, from)) {
-        if (name(ctx, from) != to) ctx.out.line(to + " = " + name(ctx, from) + ";");
+        if (const std::string source = name(ctx, from); source != to)
+            ctx.out.assign(named(ctx, to), raw(ctx, source));
         return;
     }
     if (is_words(ctx, from) || is_pairs(ctx, from) || is_quads(ctx, from)) {
         if (const std::string source = name(ctx, from); source != to)
-            each(ctx, array_size(ctx, from),
-                 [&](Ex r) { ctx.out.line(to + "[" + r + "] = " + source + "[" + r + "];"); });
+            copy_array(ctx, array_size(ctx, from), source, to);
         return;
     }
     const std::string source = at(ctx, from, ctx.pool.number(0));
     if (source == to + "[0]") return;
-    each_register(ctx, from, [&](Ex r) { ctx.out.line(to + "[" + r + "] = " + at(ctx, from, r) + ";"); });
+    each_register(ctx, from, [&](Ex r) { ctx.out.assign(element(ctx, to, r), raw(ctx, at(ctx, from, r))); });
 }
 
 void copy_all(Lowering& ctx, std::span<const ir::ValueId> from, const std::vector<std::string>& to) {
@@ -62,22 +68,20 @@ void copy_all(Lowering& ctx, std::span<const ir::ValueId> from, const std::vecto
         for (size_t j = 0; j < i; ++j)
             if (name(ctx, from[i]) == to[j] && name(ctx, from[j]) != to[j]) held[i] = true;
     std::vector<std::string> names(from.size());
+    const auto size = [&](size_t i) { return is_scalar(ctx, from[i]) ? 0 : array_size(ctx, from[i]); };
     for (size_t i = 0; i < from.size(); ++i) {
         if (!held[i]) continue;
         names[i] = ctx.out.fresh("held");
-        ctx.out.line(array_type(ctx, from[i]) + " " + names[i] +
-                     (is_scalar(ctx, from[i]) ? "" : "[" + std::to_string(array_size(ctx, from[i])) + "]") + ";");
+        ctx.out.declare(array_type(ctx, from[i]), names[i], size(i));
         copy(ctx, from[i], names[i]);
     }
     for (size_t i = 0; i < from.size(); ++i) {
-        if (!held[i]) {
+        if (!held[i])
             copy(ctx, from[i], to[i]);
-        } else if (is_scalar(ctx, from[i])) {
-            ctx.out.line(to[i] + " = " + names[i] + ";");
-        } else {
-            each(ctx, array_size(ctx, from[i]),
-                 [&](Ex r) { ctx.out.line(to[i] + "[" + r + "] = " + names[i] + "[" + r + "];"); });
-        }
+        else if (is_scalar(ctx, from[i]))
+            ctx.out.assign(named(ctx, to[i]), named(ctx, names[i]));
+        else
+            copy_array(ctx, size(i), names[i], to[i]);
     }
 }
 
@@ -135,68 +139,80 @@ bool carries_many_words(const Lowering& ctx, const ir::Inst& loop) {
     return words >= kManyWords && others <= kMostBeside && unrolling(ctx.fn, loop).copies == 1;
 }
 
-ir::ValueId counter_of(const ir::Function& fn, const ir::Inst& loop) { return fn.block(fn.blocks(loop)[0]).args[0]; }
-
 }  // namespace
 
 void find_turned_loops(Lowering& ctx) {
     ctx.fn.walk([&](ir::InstId id) {
         const ir::Inst& loop = ctx.fn.inst(id);
         if (loop.op == Op::for_loop && carries_many_words(ctx, loop))
-            ctx.plan.decide(KernelPass::turn_words, counter_of(ctx.fn, loop));
+            ctx.plan.decide(KernelPass::turn_words, index_of(ctx, loop));
     });
 }
 
 /// How the trips of a loop are counted.
-LoopText count_trips(Lowering& ctx, const ir::Inst& inst) {
+Trips count_trips(Lowering& ctx, const ir::Inst& inst) {
+    using kernel::Type;
     const auto in = ctx.fn.operands(inst);
-    const std::string i = name(ctx, ctx.fn.block(ctx.fn.blocks(inst)[0]).args[0]), lo = name(ctx, in[0]),
-                      hi = name(ctx, in[1]), step = name(ctx, in[2]);
+    const std::string i = name(ctx, index_of(ctx, inst));
+    const Ex lo = element_at(ctx, in[0], {}), hi = element_at(ctx, in[1], {}), step = element_at(ctx, in[2], {});
     const ir::Inst* by = ctx.fn.def(in[2]);
     const bool positive = by && by->op == Op::constant && ctx.fn.attrs(*by)[0] > 0;
-    if (positive && reach(ctx, in[1]) <= kSafeBits && magnitude(ctx, in[2]) <= kSafeBits)
-        return {"long long " + i + " = " + lo, i + " < " + hi, i + " += " + step, ""};
+    if (positive && reach(ctx, in[1]) <= kSafeBits && magnitude(ctx, in[2]) <= kSafeBits) {
+        const Ex counter = ctx.pool.name(Type::i64, i);
+        return {"long long", i, lo, lt(counter, hi), {{counter, step, "+="}}};
+    }
     // The distance left is counted, so that stepping beyond the end cannot overflow.
-    const std::string left = ctx.out.fresh("left"), some = (positive ? "" : step + " > 0 && ") + lo + " < " + hi;
-    return {"unsigned long long " + i + "_ = " + lo + ", " + left + " = " + some + " ? (unsigned long long)" + hi +
-                " - (unsigned long long)" + lo + " : 0",
-            left + " != 0",
-            i + "_ += " + step + ", " + left + " = " + left + " > (unsigned long long)" + step + " ? " + left +
-                " - (unsigned long long)" + step + " : 0",
-            "const long long " + i + " = (long long)" + i + "_;"};
+    const Ex none = ctx.pool.constant(Type::u64, 0), counter = ctx.pool.name(Type::u64, i + "_"),
+             left = ctx.pool.name(Type::u64, ctx.out.fresh("left"));
+    const Ex some = positive ? lt(lo, hi) : both(gt(step, 0), lt(lo, hi));
+    ctx.out.let("unsigned long long", left.text(), ctx.pool.select(some, u64(hi) - u64(lo), none));
+    return {"unsigned long long",
+            i + "_",
+            lo,
+            ne(left, 0),
+            {{counter, step, "+="}, {left, ctx.pool.select(gt(left, u64(step)), left - u64(step), none)}},
+            kernel::cast(Type::i64, counter)};
+}
+
+void declare_index(Lowering& ctx, const ir::Inst& loop, const Trips& trips) {
+    if (trips.index) ctx.out.let("const long long", name(ctx, index_of(ctx, loop)), trips.index);
+}
+
+void next_trip(Lowering& ctx, const Trips& trips) {
+    for (const kernel::Assign& a : trips.next) ctx.out.assign(a.place, a.value, a.operation);
 }
 
 /// The loop itself, once the registers of what it carries are filled.
 void for_loop_text(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::BlockId body = ctx.fn.blocks(inst)[0];
-    const LoopText text = count_trips(ctx, inst);
-    if (ctx.fn.gpu_inst(id).wait >= 0) return late_loop(ctx, id, text);
-    ctx.out.line(unroll_pragma(ctx.fn, inst));
+    const Trips trips = count_trips(ctx, inst);
+    if (ctx.fn.gpu_inst(id).wait >= 0) return late_loop(ctx, id, trips);
     int carried_registers = 0;
     for (uint32_t r = 0; r < inst.results.count; ++r) carried_registers += registers(ctx, ctx.fn.result(inst, r));
-    const bool counted = !text.counter.empty() || carried_registers < kManyCarried || products_in(ctx.fn, body) != 1;
-    const bool twice = text.counter.empty() && ctx.plan.has(KernelPass::turn_words, counter_of(ctx.fn, inst));
+    const bool counted = trips.index || carried_registers < kManyCarried || products_in(ctx.fn, body) != 1;
+    const bool twice = !trips.index && ctx.plan.has(KernelPass::turn_words, index_of(ctx, inst));
     const auto leave = [&] {
-        if (!counted) ctx.out.line("__syncwarp();");
-        ctx.out.line("if (!(" + text.test + ")) break;");
+        if (!counted) ctx.out.call(KernelOp::meet_warp);
+        ctx.out.break_if(negation(trips.test));
     };
-    if (counted && !twice) {
-        ctx.out.open("for (" + text.start + "; " + text.test + "; " + text.next + ")");
-    } else {
-        // Compilers would test before the loop, too, and join both ways out of it: a second life of every sum. Not
-        // across a convergence. Where several products share the registers, the copies would be in the loop.
-        ctx.out.open("for (" + text.start + ";; " + text.next + ")");
-        leave();
-    }
-    if (!text.counter.empty()) ctx.out.line(text.counter);
+    std::string next;
+    for (const kernel::Assign& a : trips.next)
+        next += (next.empty() ? "" : ", ") + a.place.text() + " " + a.operation + " " + a.value.text();
+    // Compilers would test before a loop with one product, too, and join both ways out of it: a second life of every
+    // sum. Not across a convergence. Where several products share the registers, the copies would be in the loop.
+    const bool heads = counted && !twice;
+    ctx.out.open_for({trips.type, trips.counter, trips.start, heads ? trips.test : Ex(), next,
+                      static_cast<int>(unrolling(ctx.fn, inst).copies)});
+    if (!heads) leave();
+    declare_index(ctx, inst, trips);
     const size_t start = ctx.out.position();
-    if (twice) ctx.out.open("");
+    if (twice) ctx.out.open_block();
     trip(ctx, body);
     if (twice) {
         ctx.out.close();
         const kernel::Body again = ctx.out.copy_since(start);
-        ctx.out.line(text.next + ";");
+        next_trip(ctx, trips);
         leave();
         ctx.out.append(again);
     }
@@ -228,8 +244,9 @@ void lower_while_loop(Lowering& ctx, ir::InstId id) {
     }
     set_targets(ctx, head, passed);
     set_targets(ctx, body, carried);
-    ctx.out.line(unroll_pragma(ctx.fn, inst));
-    ctx.out.open("for (;;)");
+    kernel::For loop;
+    loop.unroll = static_cast<int>(unrolling(ctx.fn, inst).copies);
+    ctx.out.open_for(std::move(loop));
     block(ctx, head);
     block(ctx, body);
     ctx.out.close();
@@ -243,7 +260,7 @@ void lower_if_else(Lowering& ctx, ir::InstId id) {
     const auto blocks = ctx.fn.blocks(inst);
     set_targets(ctx, blocks[0], names);
     set_targets(ctx, blocks[1], names);
-    ctx.out.open("if (" + name(ctx, ctx.fn.operands(inst)[0]) + ")");
+    ctx.out.open_if(element_at(ctx, ctx.fn.operands(inst)[0], {}));
     block(ctx, blocks[0]);
     if (ctx.fn.block(blocks[1]).insts.size() > 1 || !results.empty()) {
         ctx.out.otherwise();
@@ -261,11 +278,10 @@ void lower_yield(Lowering& ctx, ir::InstId id) {
 void lower_condition(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const auto values = ctx.fn.operands(inst);
-    const std::string go_on = ctx.out.fresh("go_on");
-    ctx.out.line("const bool " + go_on + " = " + name(ctx, values[0]) +
-                 ";");  // before a copy overwrites what it is made of
+    // Before a copy overwrites what it is made of.
+    const Ex go_on = ctx.out.constant("go_on", element_at(ctx, values[0], {}));
     copy_all(ctx, values.subspan(1), ctx.control.targets.at(inst.parent.v));
-    ctx.out.line("if (!" + go_on + ") break;");
+    ctx.out.break_if(negation(go_on));
 }
 
 void lower_ret(Lowering&, ir::InstId) {}

@@ -8,17 +8,21 @@ namespace tegula::lower {
 std::vector<std::string> declare_all(Lowering& ctx, std::span<const ir::ValueId> values);
 void block(Lowering& ctx, ir::BlockId id);
 void find_turned_loops(Lowering& ctx);
-struct LoopText {
-    std::string start, test,
-        next;  ///< of a for statement, in whose body `counter` declares the counter unless `start` does
-    std::string counter;
+/// How the trips of a loop are counted.
+struct Trips {
+    std::string type, counter;
+    Ex start, test;
+    std::vector<kernel::Assign> next;
+    Ex index = {};  ///< of the body, where it is not the counter
 };
-LoopText count_trips(Lowering& ctx, const ir::Inst& loop);
+Trips count_trips(Lowering& ctx, const ir::Inst& loop);
+void declare_index(Lowering& ctx, const ir::Inst& loop, const Trips& trips);  ///< in the body
+void next_trip(Lowering& ctx, const Trips& trips);                            ///< counts
 void for_loop_text(Lowering& ctx, ir::InstId loop);
 void trip(Lowering& ctx, ir::BlockId body);
 // Loops with products that run into the next trip (control/late.cpp).
 std::vector<std::string> other_places(Lowering& ctx, const ir::Inst& loop, const std::vector<std::string>& places);
-void late_loop(Lowering& ctx, ir::InstId loop, const LoopText& text);
+void late_loop(Lowering& ctx, ir::InstId loop, const Trips& trips);
 /// Where the `yield` (or the values of the `condition`) that ends a block puts its values; without an entry a yield
 /// emits nothing and its owner reads the operands.
 inline void set_targets(Lowering& ctx, ir::BlockId block, std::vector<std::string> names) {

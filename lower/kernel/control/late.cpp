@@ -37,12 +37,12 @@ std::vector<std::string> other_places(Lowering& ctx, const ir::Inst& loop, const
 
 /// A loop with late products, in two copies of its body: what one leaves to the next trip is where the other looks for
 /// it.
-void late_loop(Lowering& ctx, ir::InstId id, const LoopText& text) {
+void late_loop(Lowering& ctx, ir::InstId id, const Trips& trips) {
     const ir::Inst& loop = ctx.fn.inst(id);
     const ir::BlockId body = ctx.fn.blocks(loop)[0];
     const auto& args = ctx.fn.block(body).args;
     const std::vector<std::string> places = ctx.control.targets.at(body.v), others = other_places(ctx, loop, places);
-    ctx.out.line(text.start + ";");
+    ctx.out.let(trips.type, trips.counter, trips.start);
     kernel::For copies;
     copies.unroll = static_cast<int>(unrolling(ctx.fn, loop).copies);
     ctx.out.open_for(std::move(copies));
@@ -51,14 +51,14 @@ void late_loop(Lowering& ctx, ir::InstId id, const LoopText& text) {
         const Ex from = element_at(ctx, ctx.fn.operands(loop)[0], {});
         ctx.late.later_trip = second ? Ex() : ne(element_at(ctx, args[0], {}), from);
         ctx.out.call(KernelOp::meet_warp);
-        ctx.out.break_if(negation(ctx.pool.text(kernel::Type::pred, text.test, false)));
+        ctx.out.break_if(negation(trips.test));
         ctx.out.open_block();
-        if (!text.counter.empty()) ctx.out.line(text.counter);
+        declare_index(ctx, loop, trips);
         for (size_t i = 0; i < places.size(); ++i) ctx.values.names[args[i + 1].v] = (second ? others : places)[i];
         set_targets(ctx, body, second ? places : others);
         trip(ctx, body);
         ctx.out.close();
-        ctx.out.line(text.next + ";");
+        next_trip(ctx, trips);
     }
     ctx.out.close();
     ctx.late.second_copy = false;
