@@ -340,7 +340,6 @@ void declare(Lowering& ctx, ir::ValueId v, bool aligned) {
     ctx.out.declare((aligned && size ? "alignas(16) " : "") + array_type(ctx, v), name(ctx, v), size);
 }
 
-
 std::string array_type(Lowering& ctx, ir::ValueId v) {
     return is_words(ctx, v) || is_pairs(ctx, v) || is_quads(ctx, v) ? "unsigned" : type_of(ctx, v);
 }

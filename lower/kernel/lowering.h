@@ -109,8 +109,8 @@ struct Fused {
     int uses = 0;            ///< by operands of later tiles of the loop
     bool read = false;       ///< by the tile that is joining it
     int vector = 1;          ///< of a load: elements that one access takes
-    /// Of a load: the vector that starts at register r.
-    std::function<std::string(Ex r)> load = {};
+    /// Of a load: fills `to` with the vector that starts at register r.
+    std::function<void(Ex r, Ex to)> load = {};
 };
 
 /// The loop over registers that neighbouring elementwise tiles share.

@@ -29,7 +29,7 @@ Ex element_at(Lowering& ctx, ir::ValueId v, Ex r);
 std::string zero(Lowering& ctx, ir::ValueId v);         ///< literal of the element with code 0
 /// "float v12[8];"; nothing after take_over. `aligned`: so that vectors reach it.
 void declare(Lowering& ctx, ir::ValueId v, bool aligned = false);
-std::string array_type(Lowering& ctx, ir::ValueId v);   ///< of the elements of its array: words and pairs are unsigned
+std::string array_type(Lowering& ctx, ir::ValueId v);  ///< of the elements of its array: words and pairs are unsigned
 int array_size(const Lowering& ctx, ir::ValueId v);
 /// By operands.
 inline int uses(const Lowering& ctx, ir::ValueId v) { return static_cast<int>(ctx.values.uses.count(v)); }

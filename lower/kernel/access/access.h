@@ -65,21 +65,21 @@ void part_vector(Lowering& ctx, Part& part);
 Ex part_index(Lowering& ctx, const Part& part, size_t axis, Ex r);
 Ex part_condition(Lowering& ctx, const Part& part, Ex r, bool checked, int except = -1);
 Ex part_offset(Lowering& ctx, const Part& part, Ex r);
-void load_element(Lowering& ctx, const Part& part, Ex r, const std::string& to, bool checked);
-void load_elements(Lowering& ctx, const Part& part, const std::string& to, bool checked);
+void load_element(Lowering& ctx, const Part& part, Ex r, Ex to, bool checked);
+void load_elements(Lowering& ctx, const Part& part, Ex to, bool checked);
 bool has_one_path(const Lowering& ctx, const Part& part);  ///< the same vectors in tiles inside and at the edge
 bool is_whole(const Part& part);                           ///< vectors without conditions
 bool is_vectors(const Part& part);                         ///< vectors, at the edge under a condition or in part
 bool stores_vectors(Lowering& ctx, ir::InstId id);         ///< is it a store that is that?
-std::string load_vector(Lowering& ctx, const Part& part, Ex r, bool checked, const std::string& otherwise);
-void load_vectors(Lowering& ctx, const Part& part, const std::string& wide, bool checked);
+void load_vector(Lowering& ctx, const Part& part, Ex r, Ex to, bool checked, Ex otherwise = {});
+void load_vectors(Lowering& ctx, const Part& part, Ex wide, bool checked);
 void load_wide(Lowering& ctx, const Part& part);
-void load_shifted(Lowering& ctx, const Part& part, const std::string& wide);
+void load_shifted(Lowering& ctx, const Part& part, Ex wide);
 void store_shifted(Lowering& ctx, const Part& part);
 std::string funnel(Lowering& ctx);
 void store_elements(Lowering& ctx, const Part& part, bool checked);
-std::string stored_vector(Lowering& ctx, const Part& part, Ex r);  ///< a declared array
-void store_vector(Lowering& ctx, const Part& part, Ex r, const std::string& wide, bool checked);
+Ex stored_vector(Lowering& ctx, const Part& part, Ex r);  ///< a declared array
+void store_vector(Lowering& ctx, const Part& part, Ex r, Ex wide, bool checked);
 void store_vectors(Lowering& ctx, const Part& part, bool checked);
 void by_vectors(Lowering& ctx, const Part& part, const std::function<void(Ex r)>& body);
 Ex group_inside(Lowering& ctx, const Part& part, int first, int count);
@@ -96,8 +96,9 @@ std::string access_function(Lowering& ctx, const std::string& type, bool load, b
 std::string first_function(Lowering& ctx, size_t bytes, size_t element, bool load, const CachingText& caching = {});
 std::string read(Lowering& ctx, const Format& f, const std::string& base, const std::string& offset,
                  const CachingText& caching = {});
-std::string write(Lowering& ctx, const Format& f, const std::string& base, const std::string& offset,
-                  const std::string& value, const CachingText& caching = {});
+/// Of a format that is addressed by bits, under a condition.
+void write_bits(Lowering& ctx, Ex condition, const Format& f, const std::string& base, const std::string& offset,
+                const std::string& value);
 
 // ---- what accesses ask of caches ----
 CachingText plain_caching(Lowering& ctx, ir::InstId access);  ///< of ld and st

@@ -17,6 +17,7 @@
 namespace tegula::lower {
 
 using ir::AtomicKind;
+using kernel::KernelOp;
 
 namespace {
 
@@ -119,7 +120,7 @@ std::string atomic_function(Lowering& ctx, const Format& f, AtomicKind kind, ir:
                              " a = " + ctx.formats.literal(f, 0) + ";\n";
     body += "    return a;\n";
     return support(ctx, "atomic " + f.name + " " + ir::to_string(kind) + suffix,
-                           std::string("atomic_") + ir::to_string(kind), head + body + "}\n");
+                   std::string("atomic_") + ir::to_string(kind), head + body + "}\n");
 }
 
 void atomic_fences(Lowering& ctx, ir::InstId id, bool before) {
@@ -129,11 +130,11 @@ void atomic_fences(Lowering& ctx, ir::InstId id, bool before) {
         return;
     switch (static_cast<ir::MemoryScope>(attrs[3])) {
         case ir::MemoryScope::cta:
-            return ctx.out.line("__threadfence_block();");
+            return ctx.out.call(KernelOp::fence_cta);
         case ir::MemoryScope::sys:
-            return ctx.out.line("__threadfence_system();");
+            return ctx.out.call(KernelOp::fence_system);
         default:
-            return ctx.out.line("__threadfence();");
+            return ctx.out.call(KernelOp::fence_gpu);
     }
 }
 
@@ -143,23 +144,22 @@ void atomic_elements(Lowering& ctx, ir::InstId id, const std::string& function, 
     atomic_fences(ctx, id, true);
     each_register(ctx, result, [&](Ex r) {
         Ex on = both(stores(ctx, result, r), condition(r));
-        if (!on.is_true()) {
-            const std::string variable = ctx.out.fresh("on");
-            ctx.out.line("const bool " + variable + " = " + on.text() + ";");
-            on = ctx.pool.name(kernel::Type::pred, variable);
-        }
-        std::string call = function + "(" + on;
-        for (const std::string& operand : operands(r)) call += ", " + chosen(on, operand, "0");
-        ctx.out.line((uses(ctx, result) > 0 ? at(ctx, result, r) + " = " : "") + call + ");");
+        if (!on.is_true()) on = ctx.out.constant("on", on);
+        std::vector<Ex> all;
+        if (uses(ctx, result) > 0) all.push_back(raw(ctx, at(ctx, result, r)));
+        all.insert(all.end(), {named(ctx, function), on});
+        for (const std::string& operand : operands(r)) all.push_back(raw(ctx, chosen(on, operand, "0")));
+        ctx.out.call(uses(ctx, result) > 0 ? KernelOp::atomic_get : KernelOp::atomic, std::move(all));
     });
     atomic_fences(ctx, id, false);
     const ScratchPlan plan = scratch_plan(ctx.fn, id);
     if (plan.work.empty()) return;
     const std::string old = scratch_area(ctx, id, type_of(ctx, result), plan.work[0]);
     if (is_scalar(ctx, result)) {
-        ctx.out.line("if (t == 0) " + old + "[0] = " + name(ctx, result) + ";");
+        const Ex shared = element(ctx, old, ctx.pool.number(0)), own = named(ctx, name(ctx, result));
+        assign_if(ctx, eq(ctx.thread, 0), shared, own);
         sync(ctx);
-        return ctx.out.line(name(ctx, result) + " = " + old + "[0];");
+        return ctx.out.assign(own, shared);
     }
     stage(ctx, result, old);
     sync(ctx);
@@ -174,7 +174,7 @@ void lower_atomic(Lowering& ctx, ir::InstId id) {
     const std::string function =
         atomic_function(ctx, f, static_cast<AtomicKind>(attrs[1]), static_cast<ir::MemoryScope>(attrs[3]));
     if (uses(ctx, result) > 0) declare(ctx, result);
-    ctx.out.open("");
+    ctx.out.open_block();
     const Part part = part_of(ctx, id);
     const ir::AccessOperands in(ctx.fn, ctx.fn.inst(id));
     const std::string base = name(ctx, part.tensor);

@@ -84,14 +84,13 @@ void by_groups_in_loop(Lowering& ctx, const Part& part, bool checked, bool group
     const int count = registers(ctx, part.value), together = count % kTogether ? 1 : kTogether;
     const std::string g = ctx.out.fresh("g");
     const Ex first = ctx.pool.counter(g, count, together), inside = groups ? any_group_inside(ctx, part, first) : Ex();
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (int " + g + " = 0; " + g + " < " + std::to_string(count) + "; " + g +
-                 " += " + std::to_string(together) + ")");
+    ctx.out.open_for(
+        {"int", g, ctx.pool.number(0), lt(int32(ctx, g), count), g + " += " + std::to_string(together), 1});
     const auto group = [&](bool bounds) { each(ctx, together, [&](Ex i) { body(first + i, bounds); }); };
     if (!inside) {
         group(checked);
     } else {
-        ctx.out.open("if (" + inside.text() + ")");
+        ctx.out.open_if(inside);
         group(false);
         ctx.out.otherwise();
         group(true);
@@ -115,7 +114,7 @@ void by_groups(Lowering& ctx, const Part& part, bool checked, const std::functio
     if (!groups) return each_register(ctx, part.value, [&](Ex r) { body(r, checked); });
     for (int first = 0; first < registers(ctx, part.value); first += kTogether) {
         const auto group = [&](bool bounds) { each(ctx, kTogether, [&](Ex i) { body(i + first, bounds); }); };
-        ctx.out.open("if (" + group_inside(ctx, part, first, kTogether).text() + ")");
+        ctx.out.open_if(group_inside(ctx, part, first, kTogether));
         group(false);
         ctx.out.otherwise();
         group(true);

@@ -13,6 +13,8 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 std::string read(Lowering& ctx, const Format& f, const std::string& base, const std::string& offset,
                  const CachingText& caching) {
     if (!is_bit_addressed(f) && !caching.stem.empty())
@@ -21,16 +23,23 @@ std::string read(Lowering& ctx, const Format& f, const std::string& base, const 
     return ctx.formats.load_bits(f, base, "(long long)(" + offset + ")");
 }
 
-std::string write(Lowering& ctx, const Format& f, const std::string& base, const std::string& offset,
-                  const std::string& value, const CachingText& caching) {
-    if (!is_bit_addressed(f) && !caching.stem.empty())
-        return access_function(ctx, ctx.formats.type(f), false, false, caching) + "(" + base + " + (" + offset + "), " +
-               value + ");";
-    if (!is_bit_addressed(f)) return base + "[" + offset + "] = " + value + ";";
+void write_bits(Lowering& ctx, Ex condition, const Format& f, const std::string& base, const std::string& offset,
+                const std::string& value) {
     std::string text = ctx.formats.store_bits(f, base, "(long long)(" + offset + ")", value);
     if (text.back() != ';') text += ';';
-    return text;
+    ctx.out.when(condition);
+    ctx.out.line(text);
 }
+
+namespace {
+
+/// The address of a part's element, or of the vector that begins there.
+Ex address(Lowering& ctx, const Part& part, Ex r) {
+    const std::string base = name(ctx, part.tensor), offset = part_offset(ctx, part, r).text();
+    return raw(ctx, base + " + (" + offset + ")");
+}
+
+}  // namespace
 
 std::string other_text(Lowering& ctx, const Part& part, Ex r) {
     const ir::ValueId v = part.value;
@@ -43,23 +52,27 @@ std::string other_text(Lowering& ctx, const Part& part, Ex r) {
 }
 
 /// Register r into `to`.
-void load_element(Lowering& ctx, const Part& part, Ex r, const std::string& to, bool checked) {
+void load_element(Lowering& ctx, const Part& part, Ex r, Ex to, bool checked) {
     const ir::ValueId v = part.value;
     const Format& f = ctx.fn.elem(part.tensor);
     const Ex ok = part_condition(ctx, part, r, checked);
-    const std::string base = name(ctx, part.tensor), offset = part_offset(ctx, part, r).text();
-    if (ok.is_true()) return ctx.out.line(to + " = " + read(ctx, f, base, offset, part.caching) + ";");
-    if (is_bit_addressed(f))
-        return ctx.out.line(to + " = " + chosen(ok, read(ctx, f, base, offset), other_text(ctx, part, r)) + ";");
-    ctx.out.line(to + " = " + access_function(ctx, type_of(ctx, v), true, true, part.caching) + "(" + base + " + (" +
-                 offset + "), " + ok.text() + ", " + other_text(ctx, part, r) + ");");
+    const bool always = ok.is_true(), bits = is_bit_addressed(f);
+    if (bits || (always && part.caching.stem.empty())) {
+        const std::string base = name(ctx, part.tensor), offset = part_offset(ctx, part, r).text();
+        const std::string value = read(ctx, f, base, offset);
+        return ctx.out.assign(to, raw(ctx, always ? value : chosen(ok, value, other_text(ctx, part, r))));
+    }
+    const Ex from = address(ctx, part, r),
+             function = named(ctx, access_function(ctx, type_of(ctx, v), true, !always, part.caching));
+    std::vector<Ex> operands = {to, function, from};
+    if (!always) operands.insert(operands.end(), {ok, raw(ctx, other_text(ctx, part, r))});
+    ctx.out.call(KernelOp::load, std::move(operands));
 }
 
 /// Into the scalar or array `to`.
-void load_elements(Lowering& ctx, const Part& part, const std::string& to, bool checked) {
+void load_elements(Lowering& ctx, const Part& part, Ex to, bool checked) {
     if (is_scalar(ctx, part.value)) return load_element(ctx, part, {}, to, checked);
-    by_groups(ctx, part, checked,
-              [&](Ex r, bool bounds) { load_element(ctx, part, r, to + "[" + r.text() + "]", bounds); });
+    by_groups(ctx, part, checked, [&](Ex r, bool bounds) { load_element(ctx, part, r, element(to, r), bounds); });
 }
 
 void store_elements(Lowering& ctx, const Part& part, bool checked) {
@@ -69,10 +82,15 @@ void store_elements(Lowering& ctx, const Part& part, bool checked) {
     by_groups(ctx, part, checked, [&](Ex r, bool bounds) {
         const Ex ok = both(stores(ctx, v, r), part_condition(ctx, part, r, bounds));
         const std::string offset = part_offset(ctx, part, r).text();
-        if (ok.is_true() || is_bit_addressed(f) || is_scalar(ctx, v))
-            return line_if(ctx, ok, write(ctx, f, base, offset, at(ctx, v, r), part.caching));
-        ctx.out.line(access_function(ctx, type_of(ctx, v), false, true, part.caching) + "(" + base + " + (" + offset +
-                     "), " + at(ctx, v, r) + ", " + ok.text() + ");");
+        if (is_bit_addressed(f)) return write_bits(ctx, ok, f, base, offset, at(ctx, v, r));
+        const Ex value = raw(ctx, at(ctx, v, r));
+        const bool inside = !ok.is_true() && !is_scalar(ctx, v);  // the function has the condition
+        if (!inside && part.caching.stem.empty()) return assign_if(ctx, ok, raw(ctx, base + "[" + offset + "]"), value);
+        std::vector<Ex> operands = {named(ctx, access_function(ctx, type_of(ctx, v), false, inside, part.caching)),
+                                    raw(ctx, base + " + (" + offset + ")"), value};
+        if (inside) operands.push_back(ok);
+        if (!inside) ctx.out.when(ok);
+        ctx.out.call(KernelOp::store, std::move(operands));
     });
 }
 
@@ -82,68 +100,70 @@ void by_vectors(Lowering& ctx, const Part& part, const std::function<void(Ex r)>
     each(ctx, count, [&](Ex group) { body(group * part.vector); });
 }
 
-/// The vector that starts at register r; where it is not in the tensor `otherwise`, or zeros if that is empty. Of one
-/// that straddles the tensor's edge what lies inside.
-std::string load_vector(Lowering& ctx, const Part& part, Ex r, bool checked, const std::string& otherwise) {
+/// Fills `to` with the vector that starts at register r; where it is not in the tensor with `otherwise`, or zeros if
+/// that is empty. Of one that straddles the tensor's edge what lies inside.
+void load_vector(Lowering& ctx, const Part& part, Ex r, Ex to, bool checked, Ex otherwise) {
     const size_t element = ctx.fn.elem(part.tensor).container_bytes(),
                  bytes = static_cast<size_t>(part.vector) * element;
-    const std::string from = "(" + name(ctx, part.tensor) + " + (" + part_offset(ctx, part, r).text() + ")";
+    const Ex from = address(ctx, part, r);
     if (checked && part.inside == Part::first)
-        return first_function(ctx, bytes, element, true, part.caching) + from + ", " +
-               first_bytes(ctx, part, r).text() + ")";
+        return ctx.out.call(KernelOp::load, {to, named(ctx, first_function(ctx, bytes, element, true, part.caching)),
+                                             from, first_bytes(ctx, part, r)});
     const Ex ok = part_condition(ctx, part, r, checked);
+    const bool always = ok.is_true();
     const std::string zeros = bytes == 16 ? "uint4{0, 0, 0, 0}" : bytes == 8 ? "uint2{0, 0}" : "0";
-    return access_function(ctx, wide_type(bytes), true, !ok.is_true(), part.caching) + from +
-           (ok.is_true() ? "" : ", " + ok.text() + ", " + (otherwise.empty() ? zeros : otherwise)) + ")";
+    std::vector<Ex> operands = {to, named(ctx, access_function(ctx, wide_type(bytes), true, !always, part.caching)),
+                                from};
+    if (!always) operands.insert(operands.end(), {ok, otherwise ? otherwise : raw(ctx, zeros)});
+    ctx.out.call(KernelOp::load, std::move(operands));
 }
 
 /// Into `wide`, an array of all registers as they lie in memory.
-void load_vectors(Lowering& ctx, const Part& part, const std::string& wide, bool checked) {
+void load_vectors(Lowering& ctx, const Part& part, Ex wide, bool checked) {
     const std::string type = wide_type(static_cast<size_t>(part.vector) * ctx.fn.elem(part.tensor).container_bytes());
     by_vectors(ctx, part, [&](Ex r) {
-        const std::string to = "*(" + type + "*)(" + wide + " + " + r + ")";
+        const Ex to = raw(ctx, "*(" + type + "*)(" + wide.text() + " + " + r + ")");
         const bool others = part.other && !part_condition(ctx, part, r, checked).is_true();
         if (others)
-            each(ctx, part.vector, [&](Ex i) {
-                ctx.out.line(wide + "[" + (r + i).text() + "] = " + other_text(ctx, part, r + i) + ";");
-            });
-        ctx.out.line(to + " = " + load_vector(ctx, part, r, checked, others ? to : "") + ";");
+            each(ctx, part.vector,
+                 [&](Ex i) { ctx.out.assign(element(wide, r + i), raw(ctx, other_text(ctx, part, r + i))); });
+        load_vector(ctx, part, r, to, checked, others ? to : Ex());
     });
 }
 
 /// The vector that starts at register r, from `wide`, or what of it lies inside.
-void store_vector(Lowering& ctx, const Part& part, Ex r, const std::string& wide, bool checked) {
+void store_vector(Lowering& ctx, const Part& part, Ex r, Ex wide, bool checked) {
     const size_t element = ctx.fn.elem(part.tensor).container_bytes(),
                  bytes = static_cast<size_t>(part.vector) * element;
-    const std::string type = wide_type(bytes), to = "(" + name(ctx, part.tensor) + " + (" +
-                                                    part_offset(ctx, part, r).text() + "), *(const " + type + "*)" +
-                                                    wide;
+    const std::string type = wide_type(bytes);
+    const Ex to = address(ctx, part, r), value = raw(ctx, "*(const " + type + "*)" + wide);
     if (checked && part.inside == Part::first)
-        return ctx.out.line(first_function(ctx, bytes, element, false, part.caching) + to + ", " +
-                            first_bytes(ctx, part, r).text() + ");");
+        return ctx.out.call(KernelOp::store, {named(ctx, first_function(ctx, bytes, element, false, part.caching)), to,
+                                              value, first_bytes(ctx, part, r)});
     const Ex ok = both(owns(ctx, layout(ctx, part.value), r), part_condition(ctx, part, r, checked));
-    ctx.out.line(access_function(ctx, type, false, !ok.is_true(), part.caching) + to +
-                 (ok.is_true() ? "" : ", " + ok.text()) + ");");
+    const bool always = ok.is_true();
+    std::vector<Ex> operands = {named(ctx, access_function(ctx, type, false, !always, part.caching)), to, value};
+    if (!always) operands.push_back(ok);
+    ctx.out.call(KernelOp::store, std::move(operands));
 }
 
 /// An array of the elements that start at register r, as they lie in memory. A cast that is left to the store rounds
 /// them in pairs.
-std::string stored_vector(Lowering& ctx, const Part& part, Ex r) {
+Ex stored_vector(Lowering& ctx, const Part& part, Ex r) {
     const ir::ValueId v = part.value;
-    const std::string wide = ctx.out.fresh("wide");
     if (!ctx.plan.has(KernelPass::round_in_store, v)) {
-        ctx.out.line("alignas(16) " + type_of(ctx, v) + " " + wide + "[" + std::to_string(part.vector) + "];");
-        each(ctx, part.vector, [&](Ex i) { ctx.out.line(wide + "[" + i + "] = " + at(ctx, v, r + i) + ";"); });
+        const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vector);
+        each(ctx, part.vector, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
         return wide;
     }
     ctx.formats.need("pairs");
     const ir::Inst& cast = *ctx.fn.def(v);
     const ir::ValueId from = ctx.fn.operands(cast)[0];
-    ctx.out.line("alignas(16) unsigned " + wide + "[" + std::to_string(part.vector / 2) + "];");
+    const Ex wide = array(ctx, "alignas(16) unsigned", "wide", part.vector / 2);
     each(ctx, part.vector / 2, [&](Ex i) {
         const Ex low = r + i * 2;
-        ctx.out.line(wide + "[" + i + "] = " + pair_function(ctx, cast) + "(" + at(ctx, from, low) + ", " +
-                     at(ctx, from, low + 1) + ");");
+        ctx.out.assign(element(wide, i), raw(ctx, pair_function(ctx, cast) + "(" + at(ctx, from, low) + ", " +
+                                                      at(ctx, from, low + 1) + ")"));
     });
     return wide;
 }
@@ -190,36 +210,37 @@ bool stores_vectors(Lowering& ctx, ir::InstId id) {
 
 void load_wide(Lowering& ctx, const Part& part) {
     const ir::ValueId v = part.value;
-    if (has_one_path(ctx, part)) return load_vectors(ctx, part, name(ctx, v), true);
-    const std::string wide = ctx.out.fresh("wide");
-    ctx.out.line("alignas(16) " + type_of(ctx, v) + " " + wide + "[" + std::to_string(registers(ctx, v)) + "];");
+    if (has_one_path(ctx, part)) return load_vectors(ctx, part, named(ctx, name(ctx, v)), true);
+    const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", registers(ctx, v));
     if (part.shifted) {
         load_shifted(ctx, part, wide);
     } else {
-        ctx.out.open("if (" + part.whole.text() + ")");
+        ctx.out.open_if(part.whole);
         load_vectors(ctx, part, wide, false);
         ctx.out.otherwise();
         part.inside == Part::any ? load_elements(ctx, part, wide, true) : load_vectors(ctx, part, wide, true);
         ctx.out.close();
     }
-    each_register(ctx, v, [&](Ex r) { ctx.out.line(at(ctx, v, r) + " = " + wide + "[" + r.text() + "];"); });
+    each_register(ctx, v, [&](Ex r) { ctx.out.assign(raw(ctx, at(ctx, v, r)), element(wide, r)); });
 }
 
 void lower_load(Lowering& ctx, ir::InstId id) {
     declare_walk(ctx, id);
     if (load_words(ctx, id) || join_load(ctx, id)) return;
-    const ir::ValueId v = ctx.fn.result(id);
-    declare(ctx, v, true);
-    ctx.out.open("");
+    declare(ctx, ctx.fn.result(id), true);
+    ctx.out.open_block();
     const Part part = part_of(ctx, id);
-    part.vector == 1 ? load_elements(ctx, part, name(ctx, part.value), true) : load_wide(ctx, part);
+    if (part.vector == 1)
+        load_elements(ctx, part, named(ctx, name(ctx, part.value)), true);
+    else
+        load_wide(ctx, part);
     ctx.out.close();
 }
 
 void lower_store(Lowering& ctx, ir::InstId id) {
     if (ctx.fn.gpu_inst(id).bulk) return bulk_store(ctx, id);
     if (join_store(ctx, id)) return;
-    ctx.out.open("");
+    ctx.out.open_block();
     Part part = part_of(ctx, id);
     if (store_collides(ctx.fn, id)) part_last(ctx, part);
     if (part.vector == 1) {
@@ -229,7 +250,7 @@ void lower_store(Lowering& ctx, ir::InstId id) {
     } else if (part.inside == Part::whole_vectors || is_whole(part)) {
         store_vectors(ctx, part, true);
     } else {
-        ctx.out.open("if (" + part.whole.text() + ")");
+        ctx.out.open_if(part.whole);
         store_vectors(ctx, part, false);
         ctx.out.otherwise();
         part.inside == Part::first ? store_vectors(ctx, part, true) : store_elements(ctx, part, true);

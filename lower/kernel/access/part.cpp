@@ -124,8 +124,8 @@ void part_bounds(Lowering& ctx, Part& part, size_t number) {
     const Ex extent = ctx.pool.number(a.extent);
     const auto declared = [&](const char* stem, const std::string& function, std::initializer_list<Ex> operands) {
         const std::string name = ctx.out.fresh(stem);
-        ctx.out.line("const int " + name + " = " + ctx.pool.call(kernel::Type::i32, function, operands).text() + ";");
-        return ctx.pool.name(kernel::Type::i32, name);
+        ctx.out.let("const int", name, ctx.pool.call(kernel::Type::i32, function, operands));
+        return int32(ctx, name);
     };
     axis.low = declared("low", first, {axis.start, extent});
     axis.count = declared("count", count, {axis.start, axis.size, extent, axis.low});
@@ -240,24 +240,22 @@ void part_last(Lowering& ctx, Part& part) {
         for (size_t d = static_cast<size_t>(after); d < shape.rank; ++d) inner *= shape[d];
     }
     part.last = scratch_area(ctx, part.inst, "bool", scratch_plan(ctx.fn, part.inst).work.at(0));
-    const std::string e = ctx.out.fresh("e"), j = ctx.out.fresh("j"), k = ctx.out.fresh("k"),
-                      last = ctx.out.fresh("last"), n = std::to_string(joint.elements());
-    open_elements(ctx, e, masked ? shape.elements() : joint.elements());
-    ctx.out.line("const int " + j + " = " + e + " / " + std::to_string(inner) + " % " + n + ";");
-    ctx.out.line("bool " + last + " = true;");
-    ctx.out.line("#pragma unroll 1");
+    const std::string e_name = ctx.out.fresh("e"), j_name = ctx.out.fresh("j"), k_name = ctx.out.fresh("k");
+    const Ex e = open_elements(ctx, e_name, masked ? shape.elements() : joint.elements()), j = int32(ctx, j_name),
+             last = ctx.pool.name(kernel::Type::pred, ctx.out.fresh("last")), n = ctx.pool.number(joint.elements());
+    ctx.out.let("const int", j_name, e / inner % n);
+    ctx.out.let("bool", last.text(), ctx.pool.truth(true));
+    const Ex k = open_rolled(ctx, k_name, j + 1, n);
     Ex same = ctx.pool.truth(true);
-    const auto name = [&](const std::string& v) { return ctx.pool.name(kernel::Type::i32, v); };
     for (size_t a = 0; a < part.axes.size(); ++a)
         if (part.access.axes[a].kind == Access::gather)
-            same = both(same, eq(joint_index(ctx, part, a, name(k)), joint_index(ctx, part, a, name(j))));
+            same = both(same, eq(joint_index(ctx, part, a, k), joint_index(ctx, part, a, j)));
     if (masked)
         same = both(same,
-                    ctx.pool.index(kernel::Type::pred, ctx.pool.name(kernel::Type::other, part.pointers[part.mask.at]),
-                                   name(e) + (name(k) - name(j)) * inner));
-    ctx.out.line("for (int " + k + " = " + j + " + 1; " + k + " < " + n + "; ++" + k + ") " + last + " = " + last +
-                 " && !(" + same.text() + ");");
-    ctx.out.line(part.last + "[" + e + "] = " + last + ";");
+                    ctx.pool.index(kernel::Type::pred, named(ctx, part.pointers[part.mask.at]), e + (k - j) * inner));
+    ctx.out.assign(last, both(last, negation(same)));
+    ctx.out.close();
+    ctx.out.assign(element(ctx, part.last, e), last);
     ctx.out.close();
     sync(ctx);
 }

@@ -70,21 +70,23 @@ void declare_walk(Lowering& ctx, ir::InstId load) {
         ctx.packed.rings.count(ctx.fn.result(ctx.fn.inst(load)).v))
         return;
     walk->second->name = ctx.out.fresh("walk");
-    ctx.out.line("unsigned long long " + walk->second->name + ";");
+    ctx.out.declare("unsigned long long", walk->second->name);
 }
 
 /// The variable of an access' uniform and thread parts. `grows`: from trip to trip; empty: it is not known by how much.
 Ex declare_base(Lowering& ctx, ir::InstId access, Ex sum, Ex grows) {
     const std::string base = ctx.out.fresh("base");
     const auto found = ctx.packed.walks.find(access.v);
-    const bool walks = found != ctx.packed.walks.end() && grows && !found->second->name.empty();
-    std::string text = sum.text();
-    if (walks) {
+    if (found != ctx.packed.walks.end() && grows && !found->second->name.empty()) {
         const Walk& walk = *found->second;
-        const bool first = walk.load.first == access;
-        text = walk.name + (first ? " = " + text : " += " + name(ctx, walk.load.more) + " ? " + grows.text() + " : 0");
+        const Ex at = ctx.pool.name(kernel::Type::u64, walk.name);
+        if (walk.load.first == access)
+            ctx.out.assign(at, sum);
+        else
+            ctx.out.assign(at, ctx.pool.select(element_at(ctx, walk.load.more, {}), grows, u64(int64(ctx, 0))), "+=");
+        sum = at;
     }
-    ctx.out.line("const unsigned long long " + base + " = " + text + ";");
+    ctx.out.let("const unsigned long long", base, sum);
     return ctx.pool.name(kernel::Type::u64, base);
 }
 

@@ -8,6 +8,8 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 void lower_tensor_ptr(Lowering& ctx, ir::InstId id) {
     const ir::ValueId tensor = ctx.fn.operands(ctx.fn.inst(id))[0];
     const std::string bits = is_bit_addressed(ctx.fn.elem(tensor)) ? " << 3" : "", base = name(ctx, tensor);
@@ -56,7 +58,7 @@ void lower_ptr_load(Lowering& ctx, ir::InstId id) {
     const ir::ValueId v = ctx.fn.result(inst);
     const Format& f = ctx.fn.elem(v);
     declare(ctx, v);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::vector<std::string> pointers = stage_lanes(ctx, id);
     each_register(ctx, v, [&](Ex r) {
         Ex ok = is_real(ctx, v, r);
@@ -66,14 +68,15 @@ void lower_ptr_load(Lowering& ctx, ir::InstId id) {
         if (!ok.is_true() && in.other && !pointers[in.other.at].empty())
             rest = "(" + chosen(ok, rest, zero(ctx, v)) + ")";
         if (in.mask) ok = both(ok, staged(ctx, in.mask.value, pointers[in.mask.at], v, r, number_at(ctx, v, r)));
-        if (!is_bit_addressed(f)) {  // in global memory, which compilers do not see of numbers
-            const std::string call =
-                access_function(ctx, type_of(ctx, v), true, !ok.is_true(), plain_caching(ctx, id)) + "((const void*)(" +
-                at(ctx, in.object, r) + ")";
-            return ctx.out.line(at(ctx, v, r) + " = " + call + (ok.is_true() ? "" : ", " + ok.text() + ", " + rest) +
-                                ");");
-        }
-        ctx.out.line(at(ctx, v, r) + " = " + chosen(ok, pointee(ctx, f, at(ctx, in.object, r)), rest) + ";");
+        const Ex to = raw(ctx, at(ctx, v, r));
+        const std::string pointer = at(ctx, in.object, r);
+        if (is_bit_addressed(f)) return ctx.out.assign(to, raw(ctx, chosen(ok, pointee(ctx, f, pointer), rest)));
+        const bool always = ok.is_true();  // in global memory, which compilers do not see of numbers
+        std::vector<Ex> operands = {
+            to, named(ctx, access_function(ctx, type_of(ctx, v), true, !always, plain_caching(ctx, id))),
+            raw(ctx, "(const void*)(" + pointer + ")")};
+        if (!always) operands.insert(operands.end(), {ok, raw(ctx, rest)});
+        ctx.out.call(KernelOp::load, std::move(operands));
     });
     ctx.out.close();
 }
@@ -82,7 +85,7 @@ void lower_ptr_store(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::AccessOperands in(ctx.fn, inst);
     const Format& f = ctx.fn.elem(in.object);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::vector<std::string> pointers = stage_lanes(ctx, id);
     const auto operand = [&](const ir::AccessOperands::Operand& o, Ex r) {
         return staged(ctx, o.value, pointers[o.at], in.object, r, number_at(ctx, in.object, r));
@@ -92,9 +95,13 @@ void lower_ptr_store(Lowering& ctx, ir::InstId id) {
         if (in.mask) ok = both(ok, operand(in.mask, r));
         const std::string pointer = at(ctx, in.object, r), value = operand(in.value, r).text();
         if (is_bit_addressed(f))
-            return line_if(ctx, ok, write(ctx, f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value));
-        ctx.out.line(access_function(ctx, type_of(ctx, in.value.value), false, !ok.is_true(), plain_caching(ctx, id)) +
-                     "((void*)(" + pointer + "), " + value + (ok.is_true() ? "" : ", " + ok.text()) + ");");
+            return write_bits(ctx, ok, f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value);
+        const bool always = ok.is_true();
+        std::vector<Ex> operands = {
+            named(ctx, access_function(ctx, type_of(ctx, in.value.value), false, !always, plain_caching(ctx, id))),
+            raw(ctx, "(void*)(" + pointer + ")"), raw(ctx, value)};
+        if (!always) operands.push_back(ok);
+        ctx.out.call(KernelOp::store, std::move(operands));
     });
     ctx.out.close();
 }
@@ -108,7 +115,7 @@ void lower_ptr_atomic(Lowering& ctx, ir::InstId id) {
     const std::string function =
         atomic_function(ctx, ctx.fn.elem(in.object), kind, static_cast<ir::MemoryScope>(attrs[3]));
     if (uses(ctx, v) > 0) declare(ctx, v);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::vector<std::string> pointers = stage_lanes(ctx, id);
     const auto operand = [&](const ir::AccessOperands::Operand& o, Ex r) {
         return staged(ctx, o.value, pointers[o.at], in.object, r, number_at(ctx, in.object, r));

@@ -85,7 +85,7 @@ int joined_lanes(const TileLayout& l, int d, int vector) {
 std::string funnel(Lowering& ctx) { return support(ctx, "funnel", "funnel", kFunnel); }
 
 /// Reads first, shifts later: the words of all vectors are under way at once.
-void load_shifted(Lowering& ctx, const Part& part, const std::string& wide) {
+void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
     const ir::ValueId v = part.value;
     const auto a = static_cast<size_t>(part.vector_axis);
     const Part::Axis& axis = part.axes[a];
@@ -94,43 +94,47 @@ void load_shifted(Lowering& ctx, const Part& part, const std::string& wide) {
                       funnels = funnel(ctx);
     const std::string read =
         support(ctx, "read words" + part.caching.stem, "read_words",
-                        replaced(kRead, "LOAD", access_function(ctx, "unsigned", true, false, part.caching)));
+                replaced(kRead, "LOAD", access_function(ctx, "unsigned", true, false, part.caching)));
     const std::string place = support(ctx, "place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
-    const std::string reach = ctx.out.fresh("reach"), word = ctx.out.fresh("word");
+    const std::string reach_name = ctx.out.fresh("reach"), word_name = ctx.out.fresh("word");
+    const Ex reach = int32(ctx, reach_name), word = named(ctx, word_name);
     const Ex low = axis.low ? axis.low : ctx.pool.number(0);
-    ctx.out.line("const int " + reach + " = " + support(ctx, "reach", "reach", kReach) + "(" + axis.start.text() +
-                 ", " + extent(ctx, part.tensor, part.vector_axis).text() + ", " +
-                 std::to_string(part.access.axes[a].extent + part.vector) + ");");
-    ctx.out.line("unsigned " + word + "[" + std::to_string(registers(ctx, v) / part.vector * (words + 1)) + "];");
+    const std::string reaches = support(ctx, "reach", "reach", kReach);
+    ctx.out.let("const int", reach_name,
+                ctx.pool.call(kernel::Type::i32, reaches,
+                              {axis.start, extent(ctx, part.tensor, part.vector_axis),
+                               ctx.pool.number(part.access.axes[a].extent + part.vector)}));
+    ctx.out.declare("unsigned", word_name, registers(ctx, v) / part.vector * (words + 1));
     // In integers: what is the same for all vectors is then found to be.
     const auto before_of = [&](Ex r) {
         const std::string before = ctx.out.fresh("before");
-        ctx.out.line("const int " + before + " = (int)((unsigned)(unsigned long long)" + name(ctx, part.tensor) +
-                     " + (unsigned)(" + part_offset(ctx, part, r).text() + ") * " + size + "u & 3u);");
-        return before;
+        ctx.out.let("const int", before,
+                    raw(ctx, "(int)((unsigned)(unsigned long long)" + name(ctx, part.tensor) + " + (unsigned)(" +
+                                 part_offset(ctx, part, r).text() + ") * " + size + "u & 3u)"));
+        return int32(ctx, before);
     };
     const auto words_of = [&](Ex r) { return word + " + " + (r / part.vector * (words + 1)).text(); };
     by_vectors(ctx, part, [&](Ex r) {
-        const std::string edge = ctx.out.fresh("edge"), before = before_of(r);
+        const std::string edge_name = ctx.out.fresh("edge");
+        const Ex before = before_of(r), edge = named(ctx, edge_name);
         const Ex at = coordinate(ctx, layout(ctx, v), axis.dim, r),
-                 bytes_left =
-                     (int32(ctx, reach) - at) * static_cast<int64_t>(ctx.fn.elem(part.tensor).container_bytes());
-        const Ex inside = both(ge(at, low), ge(bytes_left, ctx.pool.number(bytes + 4) - int32(ctx, before)));
-        ctx.out.open("if (" + both(part_condition(ctx, part, r, true, part.vector_axis), inside).text() + ")");
+                 bytes_left = (reach - at) * static_cast<int64_t>(ctx.fn.elem(part.tensor).container_bytes());
+        const Ex inside = both(ge(at, low), ge(bytes_left, ctx.pool.number(bytes + 4) - before));
+        ctx.out.open_if(both(part_condition(ctx, part, r, true, part.vector_axis), inside));
         ctx.out.line(read + "<" + count + ">((const unsigned char*)" + name(ctx, part.tensor) + " + ((" +
                      part_offset(ctx, part, r).text() + ") * " + size + " - " + before + "), " + words_of(r) + ");");
         ctx.out.otherwise();
-        ctx.out.line("alignas(16) " + type_of(ctx, v) + " " + edge + "[" + std::to_string(part.vector) + "];");
-        each(ctx, part.vector, [&](Ex i) { load_element(ctx, part, r + i, edge + "[" + i + "]", true); });
+        ctx.out.declare("alignas(16) " + type_of(ctx, v), edge_name, part.vector);
+        each(ctx, part.vector, [&](Ex i) { load_element(ctx, part, r + i, element(edge, i), true); });
         ctx.out.line(place + "<" + count + ">((const unsigned*)" + edge + ", " + before + ", " + words_of(r) + ");");
         ctx.out.close();
     });
     by_vectors(ctx, part, [&](Ex r) {
-        const std::string before = before_of(r), to = "((unsigned*)(" + wide + " + " + r + "))";
+        const Ex before = before_of(r), to = raw(ctx, "((unsigned*)(" + wide + " + " + r + "))");
         each(ctx, words, [&](Ex i) {
             const std::string from = "(" + words_of(r) + ")[" + i;
-            ctx.out.line(to + "[" + i + "] = " + funnels + "_down(" + from + "], " + from + " + 1], 8 * " + before +
-                         ");");
+            ctx.out.assign(raw(ctx, to.text() + "[" + i + "]"),
+                           raw(ctx, funnels + "_down(" + from + "], " + from + " + 1], 8 * " + before + ")"));
         });
     });
 }
@@ -139,8 +143,9 @@ void store_shifted(Lowering& ctx, const Part& part) {
     const ir::ValueId v = part.value;
     const auto a = static_cast<size_t>(part.vector_axis);
     const Part::Axis& axis = part.axes[a];
-    const size_t element = ctx.fn.elem(part.tensor).container_bytes();
-    const std::string size = std::to_string(element), single = element == 2 ? "unsigned short" : "unsigned char";
+    const size_t size_of_element = ctx.fn.elem(part.tensor).container_bytes();
+    const std::string size = std::to_string(size_of_element),
+                      single = size_of_element == 2 ? "unsigned short" : "unsigned char";
     std::string text = replaced(replaced(kWrite, "FUNNEL", funnel(ctx)), "TYPE", single);
     text = replaced(replaced(text, "STORE", access_function(ctx, "unsigned", false, false, part.caching)), "SINGLE",
                     access_function(ctx, single, false, true, part.caching));
@@ -150,13 +155,12 @@ void store_shifted(Lowering& ctx, const Part& part) {
     const Ex stop = axis.count ? axis.low + axis.count : ctx.pool.number(part.access.axes[a].extent);
     converge(ctx);
     by_vectors(ctx, part, [&](Ex r) {
-        const std::string wide = ctx.out.fresh("wide");
         const Ex ok = both(owns(ctx, layout(ctx, v), r), part_condition(ctx, part, r, true, part.vector_axis));
-        ctx.out.line("alignas(16) " + type_of(ctx, v) + " " + wide + "[" + std::to_string(part.vector) + "];");
-        each(ctx, part.vector, [&](Ex i) { ctx.out.line(wide + "[" + i + "] = " + at(ctx, v, r + i) + ";"); });
+        const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vector);
+        each(ctx, part.vector, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
         const Ex place = coordinate(ctx, layout(ctx, v), axis.dim, r),
-                 bytes = ctx.pool.number(static_cast<int64_t>(element));
-        ctx.out.line(write + "<" + std::to_string(part.vector * static_cast<int>(element) / 4) + ">(" +
+                 bytes = ctx.pool.number(static_cast<int64_t>(size_of_element));
+        ctx.out.line(write + "<" + std::to_string(part.vector * static_cast<int>(size_of_element) / 4) + ">(" +
                      name(ctx, part.tensor) + " + (" + part_offset(ctx, part, r).text() + "), (const unsigned*)" +
                      wide + ", " + ((low - place) * bytes).text() + ", " +
                      ctx.pool.select(ok, (stop - place) * bytes, ctx.pool.number(0)).text() + ", " +

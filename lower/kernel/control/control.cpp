@@ -23,7 +23,6 @@ constexpr int kMostBeside = 64;   ///< registers that it carries beside them
 constexpr int kSafeBits = 60;     ///< bounds and step of this size cannot leave 64 bits
 constexpr int kManyCarried = 32;  ///< registers
 
-
 int products_in(const ir::Function& fn, ir::BlockId block) {
     int n = 0;
     for (ir::InstId id : fn.block(block).insts) {
@@ -33,9 +32,7 @@ int products_in(const ir::Function& fn, ir::BlockId block) {
     return n;
 }
 
-ir::ValueId index_of(const Lowering& ctx, const ir::Inst& loop) {
-    return ctx.fn.block(ctx.fn.blocks(loop)[0]).args[0];
-}
+ir::ValueId index_of(const Lowering& ctx, const ir::Inst& loop) { return ctx.fn.block(ctx.fn.blocks(loop)[0]).args[0]; }
 
 void copy_array(Lowering& ctx, int size, const std::string& from, const std::string& to) {
     each(ctx, size, [&](Ex r) { ctx.out.assign(element(ctx, to, r), element(ctx, from, r)); });
@@ -47,8 +44,7 @@ void copy(Lowering& ctx, ir::ValueId from, const std::string& to) {
     if (ctx.values.sums.count(from.v) || ctx.packed.rings.count(from.v) || in_tensor_memory(ctx.fn, from))
         return;  // stays where it is
     if (is_scalar(ctx, from)) {
-        if (const std::string source = name(ctx, from); source != to)
-            ctx.out.assign(named(ctx, to), raw(ctx, source));
+        if (const std::string source = name(ctx, from); source != to) ctx.out.assign(named(ctx, to), raw(ctx, source));
         return;
     }
     if (is_words(ctx, from) || is_pairs(ctx, from) || is_quads(ctx, from)) {

@@ -45,13 +45,14 @@ void find_residency(Lowering& ctx);
 bool parts(const Lowering& ctx, ir::InstId id);
 void find_parting(Lowering& ctx);
 std::string program_axis(Lowering& ctx, int axis);
-/// The index along `axis` of a program, declared by lines given to `put`. `place`: its number in a grid of plain order.
-std::string index_of_program(Lowering& ctx, const std::string& place, int axis,
-                             const std::function<void(const std::string&)>& put);
+/// Declares a variable with a value, in front of the kernel's body or here.
+using Put = std::function<void(const std::string& type, const std::string& name, const std::string& value)>;
+/// The index along `axis` of a program, declared by `put`. `place`: its number in a grid of plain order.
+std::string index_of_program(Lowering& ctx, const std::string& place, int axis, const Put& put);
 
 // ---- split sums ----
 void prepare_split(Lowering& ctx);
-std::string split_parts(Lowering& ctx);
+Ex split_parts(Lowering& ctx);
 std::string split_sums(Lowering& ctx, size_t k, const std::string& stretch);
 void split_loop(Lowering& ctx, ir::InstId id);
 void split_publish(Lowering& ctx);
@@ -59,7 +60,6 @@ void split_add(Lowering& ctx, const ir::Block& body, const std::vector<std::stri
 void split_tail(Lowering& ctx, const ir::Block& body, const std::vector<std::string>& totals);
 /// The number of the program at `place` of the launch's order, which may be one that shares operands more
 /// (control/raster.cpp). `scope`: where it is declared, once, and what it is the number of.
-std::string in_groups(Lowering& ctx, const std::string& place, const std::string& scope,
-                      const std::function<void(const std::string&)>& put);
+std::string in_groups(Lowering& ctx, const std::string& place, const std::string& scope, const Put& put);
 
 }  // namespace tegula::lower

@@ -13,8 +13,8 @@ namespace tegula::lower {
 
 std::string quotient_by_reciprocal(Lowering& ctx) {
     ctx.formats.need("high_product");
-    return support(ctx, 
-        "quotient", "quotient",
+    return support(
+        ctx, "quotient", "quotient",
         "// a / b, for a below 2^63, by (2^64 - 1) / b rounded down: the high half of the product is the quotient or "
         "one less.\n"
         "__device__ __forceinline__ unsigned long long $(unsigned long long a, unsigned long long b, unsigned long "
@@ -32,8 +32,7 @@ std::string over_clusters(Lowering& ctx, const std::string& number, int axis) {
     return quotient_by_reciprocal(ctx) + "(" + number + ", " + divisor + ", " + reciprocal + ")";
 }
 
-std::string in_groups(Lowering& ctx, const std::string& place, const std::string& scope,
-                      const std::function<void(const std::string&)>& put) {
+std::string in_groups(Lowering& ctx, const std::string& place, const std::string& scope, const Put& put) {
     if (program_groups(ctx.fn) == 0) return place;
     const auto [it, added] = ctx.parameters.names.emplace("in groups: " + scope, "");
     if (!added) return it->second;
@@ -42,8 +41,8 @@ std::string in_groups(Lowering& ctx, const std::string& place, const std::string
     const std::string divide = quotient_by_reciprocal(ctx), by_columns = clusters_reciprocal(ctx, 1);
     const bool planes = ctx.fn.gpu->grid_axes > 2;
     const std::string by_rows = planes ? clusters_reciprocal(ctx, 0) : "";
-    const std::string order = support(ctx, 
-        "program in groups", "in_groups",
+    const std::string order = support(
+        ctx, "program in groups", "in_groups",
         "// Program of the plain order (axis 0 fastest) that comes at place `at` when groups of " + group +
             " rows are swept along axis 1. Of the numbers\n"
             "// behind columns, one is their reciprocal" +
@@ -65,8 +64,8 @@ std::string in_groups(Lowering& ctx, const std::string& place, const std::string
             ", in = rest - first * columns, column = in / height;\n"
             "    return below + column * rows + first + (in - column * height);\n}\n");
     it->second = ctx.out.fresh("place");
-    put("const unsigned long long " + it->second + " = " + order + "(" + place + ", " + rows + ", " + columns + ", " +
-        by_columns + (planes ? ", " + by_rows : "") + ");");
+    put("const unsigned long long", it->second,
+        order + "(" + place + ", " + rows + ", " + columns + ", " + by_columns + (planes ? ", " + by_rows : "") + ")");
     return it->second;
 }
 

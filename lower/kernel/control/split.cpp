@@ -15,6 +15,7 @@
 namespace tegula::lower {
 
 using ir::Op;
+using kernel::KernelOp;
 
 namespace {
 
@@ -23,10 +24,11 @@ constexpr int kAhead = 64, kMostAhead = 8;  ///< registers and stretches that ar
 
 }  // namespace
 
-/// How many stretches there are, as text.
-std::string split_parts(Lowering& ctx) {
-    if (ctx.split.sum->parts) return std::to_string(ctx.split.sum->parts);
-    return parameter(ctx, KernelParam::split, 0, 0, "const unsigned long long", "stretches");
+/// How many stretches there are.
+Ex split_parts(Lowering& ctx) {
+    if (ctx.split.sum->parts) return ctx.pool.number(ctx.split.sum->parts);
+    return ctx.pool.name(kernel::Type::u64,
+                         parameter(ctx, KernelParam::split, 0, 0, "const unsigned long long", "stretches"));
 }
 
 /// Before anything is emitted: the launch's shape, and memory of the exchange.
@@ -38,7 +40,7 @@ void prepare_split(Lowering& ctx) {
     ctx.kernel.sum_bytes = ctx.split.sum->bytes;
     ctx.split.shared = take_shared(ctx, explain::Buffer::exchange, "stretches", kSharedBytes, 16);
     ctx.split.part = ctx.out.fresh("stretch");
-    const std::string place = ctx.parameters.names.at("first") + " + blockIdx.x", parts = split_parts(ctx);
+    const std::string place = ctx.parameters.names.at("first") + " + blockIdx.x", parts = split_parts(ctx).text();
     const std::string program =
         ctx.split.sum->parts
             ? "(" + place + ") / " + parts
@@ -55,15 +57,15 @@ void split_loop(Lowering& ctx, ir::InstId id) {
     std::vector<ir::ValueId> results;
     for (uint32_t r = 0; r < inst.results.count; ++r) results.push_back(ctx.fn.result(inst, r));
     const std::vector<std::string> totals = declare_all(ctx, results);
-    ctx.out.open("");
-    ctx.out.line("const long long " + name(ctx, body.args[0]) + " = " + ctx.split.part + ";");
+    ctx.out.open_block();
+    ctx.out.let("const long long", name(ctx, body.args[0]), named(ctx, ctx.split.part));
     for (ir::InstId i : body.insts)
         if (ctx.fn.inst(i).op != Op::yield &&
             std::find(ctx.split.sum->tail.begin(), ctx.split.sum->tail.end(), i) == ctx.split.sum->tail.end())
             instruction(ctx, i);
     if (id == ctx.split.sum->loop) {
         const bool several = ctx.split.sum->parts > 1;
-        if (!several) ctx.out.open("if (" + split_parts(ctx) + " != 1)");
+        if (!several) ctx.out.open_if(ne(split_parts(ctx), 1));
         split_publish(ctx);
         copy_all(ctx, ctx.fn.operands(inst).subspan(3), totals);
         for (size_t k = 0; k < totals.size(); ++k) ctx.values.names[body.args[k + 1].v] = totals[k];
@@ -88,28 +90,33 @@ std::string split_sums(Lowering& ctx, size_t k, const std::string& stretch) {
 void split_publish(Lowering& ctx) {
     const std::string sums = parameter(ctx, KernelParam::sums, 0, 0, "unsigned char*", "sums");
     const std::string arrivals = parameter(ctx, KernelParam::arrivals, 0, 0, "unsigned*", "arrivals");
-    const std::string threads = std::to_string(group_threads(ctx));
-    ctx.out.line("unsigned char* const stretches_of = " + sums + " + (blockIdx.x - " + ctx.split.part + ") * " +
-                 std::to_string(ctx.split.sum->bytes) + "ull;");
+    const std::string first = "(blockIdx.x - " + ctx.split.part + ")";
+    ctx.out.let("unsigned char* const", "stretches_of",
+                raw(ctx, sums + " + " + first + " * " + std::to_string(ctx.split.sum->bytes) + "ull"));
     for (size_t k = 0; k < ctx.split.sum->partials.size(); ++k) {
         const ir::ValueId v = ctx.split.sum->partials[k];
-        const std::string own = ctx.out.fresh("own"), type = type_of(ctx, v);
-        ctx.out.line(type + "* const " + own + " = (" + type + "*)" + split_sums(ctx, k, ctx.split.part) + ";");
-        each_register(ctx, v,
-                      [&](Ex r) { ctx.out.line(own + "[" + r + " * " + threads + " + t] = " + at(ctx, v, r) + ";"); });
+        const std::string pointer = type_of(ctx, v) + "*";
+        const Ex own = variable(ctx, pointer + " const", "own",
+                                raw(ctx, "(" + pointer + ")" + split_sums(ctx, k, ctx.split.part)));
+        each_register(ctx, v, [&](Ex r) {
+            ctx.out.assign(element(own, r * group_threads(ctx) + ctx.thread), raw(ctx, at(ctx, v, r)));
+        });
     }
-    ctx.out.line("__threadfence();");
+    ctx.out.call(KernelOp::fence_gpu);
     sync(ctx);
-    ctx.out.line("unsigned* const arrived = (unsigned*)(shared + " + std::to_string(ctx.split.shared) + ");");
-    ctx.out.line("unsigned* const counter = " + arrivals + " + (blockIdx.x - " + ctx.split.part + ");");
-    ctx.out.line("if (t == 0) *arrived = atomicAdd(counter, 1u);");
+    const Ex arrived = raw(ctx, "*arrived"), counter = named(ctx, "counter"), first_thread = eq(ctx.thread, 0);
+    ctx.out.let("unsigned* const", "arrived",
+                raw(ctx, "(unsigned*)(shared + " + std::to_string(ctx.split.shared) + ")"));
+    ctx.out.let("unsigned* const", "counter", raw(ctx, arrivals + " + " + first));
+    ctx.out.when(first_thread);
+    ctx.out.call(KernelOp::atomic_get, {arrived, named(ctx, "atomicAdd"), counter, raw(ctx, "1u")});
     sync(ctx);
-    ctx.out.open("if (*arrived != (unsigned)" + split_parts(ctx) + " - 1)");
+    ctx.out.open_if(raw(ctx, "*arrived != (unsigned)" + split_parts(ctx) + " - 1"));
     give_tensor_memory(ctx);  // what it held was read before the meeting
     ctx.out.line("return;");
     ctx.out.close();
-    ctx.out.line("__threadfence();");
-    ctx.out.line("if (t == 0) *counter = 0;  // for the next launch");
+    ctx.out.call(KernelOp::fence_gpu);
+    assign_if(ctx, first_thread, raw(ctx, "*counter"), ctx.pool.number(0));  // for the next launch
 }
 
 /// The next totals of the totals and a stretch's sums.
@@ -120,38 +127,36 @@ void split_tail(Lowering& ctx, const ir::Block& body, const std::vector<std::str
 
 /// Several stretches of few registers are on their way at the same time.
 void split_add(Lowering& ctx, const ir::Block& body, const std::vector<std::string>& totals) {
-    const std::string threads = std::to_string(group_threads(ctx)), s = ctx.out.fresh("s"), j = ctx.out.fresh("j"),
-                      parts = split_parts(ctx);
+    using kernel::Type;
+    const std::string s_name = ctx.out.fresh("s"), j_name = ctx.out.fresh("j");
+    const Ex s = ctx.pool.name(Type::u32, s_name), j = ctx.pool.name(Type::u32, j_name), none = ctx.pool.number(0),
+             parts = split_parts(ctx);
     int held = 0;
     for (ir::ValueId v : ctx.split.sum->partials) held += registers(ctx, v);
     const int ahead = std::clamp(kAhead / held, 1, kMostAhead);
-    const std::string each = "for (unsigned " + j + " = 0; " + j + " < " + std::to_string(ahead) + "; ++" + j + ")",
-                      is_one = "if (" + s + " + " + j + " < " + parts + ")";
-    std::vector<std::string> own, fetched;
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (unsigned " + s + " = 0; " + s + " < " + parts + "; " + s + " += " + std::to_string(ahead) + ")");
-    for (ir::ValueId v : ctx.split.sum->partials) {
-        fetched.push_back(ctx.out.fresh("partial"));
-        ctx.out.line(type_of(ctx, v) + " " + fetched.back() + "[" + std::to_string(ahead) + "][" +
-                     std::to_string(registers(ctx, v)) + "];");
-    }
-    ctx.out.line("#pragma unroll");
-    ctx.out.open(each);
-    ctx.out.open(is_one);
+    const auto open_each = [&] {
+        ctx.out.open_for({"unsigned", j_name, none, lt(j, ahead), "++" + j_name, kernel::kUnrollAll});
+        ctx.out.open_if(lt(s + j, parts));
+    };
+    std::vector<std::string> own;
+    std::vector<Ex> fetched;
+    ctx.out.open_for({"unsigned", s_name, none, lt(s, parts), s_name + " += " + std::to_string(ahead), 1});
+    for (ir::ValueId v : ctx.split.sum->partials)
+        fetched.push_back(array(ctx, type_of(ctx, v), "partial", ahead, "[" + std::to_string(registers(ctx, v)) + "]"));
+    open_each();
     for (size_t k = 0; k < ctx.split.sum->partials.size(); ++k) {
         const ir::ValueId v = ctx.split.sum->partials[k];
-        const std::string from = ctx.out.fresh("from"), type = type_of(ctx, v), to = fetched[k] + "[" + j + "]";
-        ctx.out.line("const " + type + "* const " + from + " = (const " + type + "*)" +
-                     split_sums(ctx, k, "(" + s + " + " + j + ")") + ";");
-        each_register(ctx, v,
-                      [&](Ex r) { ctx.out.line(to + "[" + r + "] = " + from + "[" + r + " * " + threads + " + t];"); });
-        own.push_back(std::exchange(ctx.values.names[v.v], to));
+        const std::string pointer = "const " + type_of(ctx, v) + "*";
+        const Ex from = variable(ctx, pointer + " const", "from",
+                                 raw(ctx, "(" + pointer + ")" + split_sums(ctx, k, "(" + s + " + " + j + ")")));
+        const Ex to = element(fetched[k], j);
+        each_register(
+            ctx, v, [&](Ex r) { ctx.out.assign(element(to, r), element(from, r * group_threads(ctx) + ctx.thread)); });
+        own.push_back(std::exchange(ctx.values.names[v.v], to.text()));
     }
     ctx.out.close();
     ctx.out.close();
-    ctx.out.line("#pragma unroll");
-    ctx.out.open(each);
-    ctx.out.open(is_one);
+    open_each();
     split_tail(ctx, body, totals);
     ctx.out.close();
     ctx.out.close();

@@ -70,19 +70,18 @@ bool compare_counts(Lowering& ctx, ir::InstId id) {
         const std::string type = type_of(ctx, ctx.fn.operands(*bound)[0]), clamped = ctx.out.fresh("clamped"),
                           scalar = name(ctx, ctx.fn.operands(*bound)[0]);
         const std::string below = ctx.fn.elem(in[0]).is_signed ? "v < 0 ? -1 : " : "";
-        const std::string clamp = support(ctx, 
-            "clamp to counts " + type, "clamp_to_counts",
-            "// Outside [0, top) on the same side, as an int.\n__device__ __forceinline__ int $(" + type +
-                " v, int top) {\n    return " + below + "v > (" + type + ")top ? top : (int)v;\n}\n");
-        ctx.out.line("const int " + clamped + " = " + clamp + "(" + scalar + ", " +
-                     std::to_string(ctx.fn.type(to).shape[static_cast<size_t>(axis)]) + ");");
+        const std::string clamp =
+            support(ctx, "clamp to counts " + type, "clamp_to_counts",
+                    "// Outside [0, top) on the same side, as an int.\n__device__ __forceinline__ int $(" + type +
+                        " v, int top) {\n    return " + below + "v > (" + type + ")top ? top : (int)v;\n}\n");
+        ctx.out.let("const int", clamped,
+                    raw(ctx, clamp + "(" + scalar + ", " +
+                                 std::to_string(ctx.fn.type(to).shape[static_cast<size_t>(axis)]) + ")"));
         // The thread's part of a count goes to the other side, once: each register is compared as a constant.
         const bool apart = is_additive(layout(ctx, to), axis);
-        const std::string limit = apart ? ctx.out.fresh("limit") : clamped;
-        if (apart)
-            ctx.out.line("const int " + limit + " = " +
-                         (ctx.pool.name(kernel::Type::i32, clamped) - thread_part(ctx, layout(ctx, to), axis)).text() +
-                         ";");
+        const Ex top = ctx.pool.name(kernel::Type::i32, clamped);
+        const std::string limit =
+            (apart ? ctx.out.constant("limit", top - thread_part(ctx, layout(ctx, to), axis)) : top).text();
         const bool prefix = side == 0 ? inst.op == Op::lt || inst.op == Op::le : inst.op == Op::gt || inst.op == Op::ge;
         if (prefix && apart && ctx.plan.runs(KernelPass::prefixes))
             ctx.values.prefixes[to.v] = {axis, [=](int count) {
@@ -119,10 +118,10 @@ bool select_by_counts(Lowering& ctx, ir::InstId id) {
         const auto all = [&](const std::function<std::string(Ex r)>& value) {
             each(ctx, kTogether, [&](Ex i) {
                 const Ex r = i + first;
-                ctx.out.line(at(ctx, to, r) + " = " + value(r) + ";");
+                ctx.out.assign(raw(ctx, at(ctx, to, r)), raw(ctx, value(r)));
             });
         };
-        ctx.out.open("if (" + prefix->second.holds(static_cast<int>(last)) + ")");
+        ctx.out.open_if(raw(ctx, prefix->second.holds(static_cast<int>(last))));
         all([&](Ex r) { return at(ctx, in[1], r); });
         ctx.out.otherwise();
         all([&](Ex r) { return at(ctx, in[0], r) + " ? " + at(ctx, in[1], r) + " : " + at(ctx, in[2], r); });

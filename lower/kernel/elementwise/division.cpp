@@ -68,15 +68,14 @@ std::string bounded_dividends(Lowering& ctx, ir::ValueId dividend, ir::ValueId d
 
 /// Text that is true where all of the thread's dividends are moderate.
 std::string moderate_dividends(Lowering& ctx, ir::ValueId dividend, const std::string& type) {
-    const std::string dividends = ctx.out.fresh("dividends");
-    ctx.out.line(type + " " + dividends + ";");
+    const Ex dividends = array(ctx, type, "dividends", 0);
     each_register(ctx, dividend, [&](Ex r) { ctx.out.line(dividends + ".add(" + at(ctx, dividend, r) + ");"); });
     return dividends + ".moderate()";
 }
 
 /// Zeros lie where a tile is wider than its row: somewhere in most single warps. Elsewhere they are rare, and a cheaper
 /// test declines them first.
-void test_dividends(Lowering& ctx, ir::InstId id, const std::string& moderate) {
+void test_dividends(Lowering& ctx, ir::InstId id, Ex moderate) {
     const auto in = ctx.fn.operands(ctx.fn.inst(id));
     const ir::Inst* divisor = ctx.fn.def(in[1]);
     while (divisor && (divisor->op == Op::broadcast || divisor->op == Op::reshape || divisor->op == Op::convert))
@@ -84,17 +83,21 @@ void test_dividends(Lowering& ctx, ir::InstId id, const std::string& moderate) {
     const bool shares = divisor && is_sum_of(ctx.fn, *divisor, in[0]);
     // What are divided by their sum are hardly ever below zero.
     const std::string sign = shares ? "Positive" : "", without = sign + "Dividends", with_zeros = without + "OrZeros";
-    if (const std::string bounded = bounded_dividends(ctx, in[0], in[1]); !bounded.empty()) {
-        ctx.out.open("if (" + moderate + " && !" + bounded + ")");
-        ctx.out.line(moderate + " = " + moderate_dividends(ctx, in[0], with_zeros) + ";");
-        return ctx.out.close();
+    const auto test = [&](const char* operation) {
+        const Ex all = raw(ctx, moderate_dividends(ctx, in[0], with_zeros));
+        ctx.out.assign(moderate, all, operation);
+    };
+    const std::string bounded = bounded_dividends(ctx, in[0], in[1]);
+    if (bounded.empty() && ctx.fn.gpu->warps == 1) return test("&=");
+    Ex known = raw(ctx, bounded);
+    if (bounded.empty()) {
+        const std::string name = ctx.out.fresh("without_zeros");
+        const Ex all = raw(ctx, moderate_dividends(ctx, in[0], without));
+        ctx.out.let("const bool", name, all);
+        known = named(ctx, name);
     }
-    if (ctx.fn.gpu->warps == 1)
-        return ctx.out.line(moderate + " &= " + moderate_dividends(ctx, in[0], with_zeros) + ";");
-    const std::string known = ctx.out.fresh("without_zeros");
-    ctx.out.line("const bool " + known + " = " + moderate_dividends(ctx, in[0], without) + ";");
-    ctx.out.open("if (" + moderate + " && !" + known + ")");
-    ctx.out.line(moderate + " = " + moderate_dividends(ctx, in[0], with_zeros) + ";");
+    ctx.out.open_if(raw(ctx, moderate + " && !" + known.text()));
+    test("=");
     ctx.out.close();
 }
 
@@ -112,20 +115,22 @@ void divide_by_shared(Lowering& ctx, ir::InstId id) {
     const ir::ValueId to = ctx.fn.result(ctx.fn.inst(id));
     const auto in = ctx.fn.operands(ctx.fn.inst(id));
     ctx.formats.need("shared_division");
-    const std::string moderate = ctx.out.fresh("moderate");
-    ctx.out.line("bool " + moderate + " = true;");
-    each_register(ctx, to, [&](Ex r) { ctx.out.line(moderate + " &= is_shared_divisor(" + at(ctx, in[1], r) + ");"); });
+    const Ex moderate = variable(ctx, "bool", "moderate", ctx.pool.truth(true));
+    each_register(ctx, to, [&](Ex r) {
+        ctx.out.assign(moderate, raw(ctx, "is_shared_divisor(" + at(ctx, in[1], r) + ")"), "&=");
+    });
     test_dividends(ctx, id, moderate);
     declare(ctx, to);
-    ctx.out.open("if (" + moderate + ")");
+    ctx.out.open_if(moderate);
     each_register(ctx, to, [&](Ex r) {
         const std::string a = at(ctx, in[0], r), b = at(ctx, in[1], r);
-        ctx.out.line(at(ctx, to, r) + " = reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "));");
+        ctx.out.assign(raw(ctx, at(ctx, to, r)),
+                       raw(ctx, "reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "))"));
     });
-    ctx.out.close();
-    ctx.out.open("else");
+    ctx.out.otherwise();
     each_register(ctx, to, [&](Ex r) {
-        ctx.out.line(at(ctx, to, r) + " = any_division(" + at(ctx, in[0], r) + ", " + at(ctx, in[1], r) + ");");
+        ctx.out.assign(raw(ctx, at(ctx, to, r)),
+                       raw(ctx, "any_division(" + at(ctx, in[0], r) + ", " + at(ctx, in[1], r) + ")"));
     });
     ctx.out.close();
 }

@@ -29,7 +29,7 @@ void elementwise(Lowering& ctx, ir::InstId id);
 // ---- division by shared numbers, comparisons with counts ----
 void find_shared_divisions(Lowering& ctx);
 void divide_by_shared(Lowering& ctx, ir::InstId id);
-void test_dividends(Lowering& ctx, ir::InstId id, const std::string& moderate);
+void test_dividends(Lowering& ctx, ir::InstId id, Ex moderate);
 std::string bounded_dividends(Lowering& ctx, ir::ValueId dividend, ir::ValueId divisor);
 std::string moderate_dividends(Lowering& ctx, ir::ValueId dividend, const std::string& type);
 /// A comparison of an iota with a scalar (compare.cpp); false: something else.

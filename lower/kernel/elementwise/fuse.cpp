@@ -180,13 +180,10 @@ void end_fused(Lowering& ctx, const Part* store) {
     const int64_t step = ((n + loops - 1) / loops + group - 1) / group * group;
     for (int64_t from = 0; from < n; from += step) {
         const int64_t to = std::min(from + step, n);
-        if (rolled)
-            ctx.out.line("#pragma unroll 1");
-        else
-            ctx.out.unroll(to - from, ctx.values.unroll_limit);
         const std::string r = group > 1 ? "g" : kRegister;
-        ctx.out.open("for (int " + r + " = " + std::to_string(from) + "; " + r + " < " + std::to_string(to) + "; " +
-                     (group > 1 ? r + " += " + std::to_string(group) : "++" + r) + ")");
+        ctx.out.open_for({"int", r, ctx.pool.number(from), lt(int32(ctx, r), to),
+                          group > 1 ? r + " += " + std::to_string(group) : "++" + r,
+                          rolled ? 1 : unrolled(ctx, to - from)});
         if (group > 1)
             fused_group(ctx, all, ctx.pool.counter(r, n, group), group, store);
         else
@@ -202,13 +199,12 @@ void fused_group(Lowering& ctx, const std::vector<Fused>& all, Ex first, int cou
         if (!f.load) continue;
         const std::string wide = ctx.values.names[f.value.v] + "_w";
         const std::string type = wide_type(static_cast<size_t>(f.vector) * ctx.fn.elem(f.value).container_bytes());
-        ctx.out.line("alignas(16) " + type_of(ctx, f.value) + " " + wide + "[" + std::to_string(count) + "];");
-        for (int i = 0; i < count; i += f.vector) {
-            ctx.out.line("*(" + type + "*)(" + wide + " + " + number(i) + ") = " + f.load(first + i) + ";");
-        }
+        ctx.out.declare("alignas(16) " + type_of(ctx, f.value), wide, count);
+        for (int i = 0; i < count; i += f.vector)
+            f.load(first + i, raw(ctx, "*(" + type + "*)(" + wide + " + " + number(i) + ")"));
     }
-    ctx.out.unroll(count, ctx.values.unroll_limit);
-    ctx.out.open("for (int r = " + first + "; r < " + first + " + " + std::to_string(count) + "; ++r)");
+    ctx.out.open_for({"int", kRegister, first, lt(int32(ctx, kRegister), first + count), std::string("++") + kRegister,
+                      unrolled(ctx, count)});
     fused_elements(ctx, all);
     ctx.out.close();
     for (int i = 0; store && i < count; i += store->vector) {
@@ -222,10 +218,10 @@ void fused_elements(Lowering& ctx, const std::vector<Fused>& all) {
     for (const Fused& f : all) {
         ctx.out.put_mark(f.mark);
         const std::string& tile = ctx.values.names[f.value.v];
+        const Ex value = raw(ctx, f.text), own = named(ctx, tile + "_" + kRegister);
         const bool array = uses(ctx, f.value) > f.uses;
-        if (f.uses || !array)
-            ctx.out.line("[[maybe_unused]] const " + type_of(ctx, f.value) + " " + tile + "_r = " + f.text + ";");
-        if (array) ctx.out.line(tile + "[r] = " + (f.uses ? tile + "_r" : f.text) + ";");
+        if (f.uses || !array) ctx.out.let("[[maybe_unused]] const " + type_of(ctx, f.value), own.text(), value);
+        if (array) ctx.out.assign(element(ctx, tile, int32(ctx, kRegister)), f.uses ? own : value);
     }
 }
 
@@ -273,7 +269,7 @@ bool join_load(Lowering& ctx, ir::InstId id) {
     const ir::ValueId v = part.value;
     fuse(ctx, v, [&](Ex r) { return ctx.values.names[v.v] + "_w[" + r + " - g]"; });
     ctx.fusing.pending.back().vector = part.vector;
-    ctx.fusing.pending.back().load = [&ctx, part](Ex r) { return load_vector(ctx, part, r, true, ""); };
+    ctx.fusing.pending.back().load = [&ctx, part](Ex r, Ex to) { load_vector(ctx, part, r, to, true); };
     return true;
 }
 

@@ -96,18 +96,17 @@ std::string fp8_function(Lowering& ctx, const ir::Inst& cast) {
 
 namespace {
 
-/// Two registers at a time: the function `pair` makes a word of two elements, and `low` and `high` take it apart.
+/// Two registers at a time: the function `pair` makes a word `two` of two elements, and `low` and `high` take it apart.
 void each_pair(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::string& pair, const std::string& low,
                const std::string& high) {
     ctx.formats.need("pairs");
     declare(ctx, to);
     const int pairs = registers(ctx, to) / 2;
-    ctx.out.unroll(pairs, ctx.values.unroll_limit);
-    ctx.out.open("for (int r = 0; r < " + std::to_string(pairs) + "; ++r)");
-    const Ex first = ctx.pool.counter("r", pairs) * 2, second = first + 1;
-    ctx.out.line("const unsigned two = " + pair + "(" + at(ctx, from, first) + ", " + at(ctx, from, second) + ");");
-    ctx.out.line(at(ctx, to, first) + " = " + low + ";");
-    ctx.out.line(at(ctx, to, second) + " = " + high + ";");
+    const Ex first = ctx.out.open_count("r", pairs, unrolled(ctx, pairs)) * 2, second = first + 1;
+    ctx.out.let("const unsigned", "two",
+                raw(ctx, pair + "(" + at(ctx, from, first) + ", " + at(ctx, from, second) + ")"));
+    ctx.out.assign(raw(ctx, at(ctx, to, first)), raw(ctx, low));
+    ctx.out.assign(raw(ctx, at(ctx, to, second)), raw(ctx, high));
     ctx.out.close();
 }
 
@@ -179,12 +178,11 @@ void lower_cast(Lowering& ctx, ir::InstId id) {
     const Format &to = ctx.fn.elem(v), &from = ctx.fn.elem(in[0]);
     if (can_decode(ctx, inst)) {
         declare(ctx, v);
-        const std::string word = ctx.out.fresh("codes");
         const int per = codes_per_word(*decode_target(ctx.fn.type(v).elem));
-        ctx.out.line("unsigned " + word + "[" + std::to_string(registers(ctx, v) / per) + "];");
-        decode_words(ctx, inst, [&](int p) { return word + "[" + std::to_string(p) + "]"; });
+        const Ex words = array(ctx, "unsigned", "codes", registers(ctx, v) / per);
+        decode_words(ctx, inst, [&](int w) { return element(words, ctx.pool.number(w)).text(); });
         return each_register(ctx, v, [&](Ex r) {
-            ctx.out.line(name(ctx, v) + "[" + r.text() + "] = " + part_of_word(ctx, word, per, r, to) + ";");
+            ctx.out.assign(element(ctx, name(ctx, v), r), raw(ctx, part_of_word(ctx, words.text(), per, r, to)));
         });
     }
     if (const std::string two = fp8_function(ctx, inst); !two.empty()) return cast_pairs(ctx, v, in[0], two);
@@ -223,26 +221,27 @@ void lower_select(Lowering& ctx, ir::InstId id) {
            [&](Ex r) { return at(ctx, in[0], r) + " ? " + at(ctx, in[1], r) + " : " + at(ctx, in[2], r); });
 }
 
-std::string index_of_program(Lowering& ctx, const std::string& place, int axis,
-                             const std::function<void(const std::string&)>& put) {
+std::string index_of_program(Lowering& ctx, const std::string& place, int axis, const Put& put) {
     std::string above = place;
     for (int below = 0; below < axis; ++below) above = over_clusters(ctx, above, below);
     const std::string v = ctx.out.fresh("program_id");
     const std::string whole = ctx.out.fresh("whole");
-    put("const unsigned long long " + whole + " = " + above + ";");
+    put("const unsigned long long", whole, above);
     std::string index = whole;
     if (axis != ctx.fn.gpu->grid_axes - 1)
         index = "(" + whole + " - " + over_clusters(ctx, whole, axis) + " * " + clusters_along(ctx, axis) + ")";
     const int cluster = ctx.fn.gpu->cluster[static_cast<size_t>(axis)];
     if (cluster > 1) index = "(" + index + " * " + std::to_string(cluster) + " + " + cluster_place(ctx, axis) + ")";
-    put("const long long " + v + " = (long long)" + index + ";");
+    put("const long long", v, "(long long)" + index);
     return v;
 }
 
 std::string program_axis(Lowering& ctx, int axis) {
     const std::string key = "program axis " + std::to_string(axis);
     if (const auto it = ctx.parameters.names.find(key); it != ctx.parameters.names.end()) return it->second;
-    const auto put = [&](const std::string& text) { ctx.prologue += "    " + text + "\n"; };
+    const Put put = [&](const std::string& type, const std::string& v, const std::string& value) {
+        ctx.prologue += "    " + type + " " + v + " = " + value + ";\n";
+    };
     return ctx.parameters.names[key] =
                index_of_program(ctx, in_groups(ctx, cluster_number(ctx), "program", put), axis, put);
 }
@@ -258,7 +257,9 @@ void lower_program_id(Lowering& ctx, ir::InstId id) {
     } else if (!numbered) {
         index = program_axis(ctx, axis);
     } else {
-        const auto put = [&](const std::string& text) { ctx.out.line(text); };
+        const Put put = [&](const std::string& type, const std::string& v, const std::string& value) {
+            ctx.out.let(type, v, raw(ctx, value));
+        };
         const std::string scope = number + " in block " + std::to_string(inst.parent.v);
         index = index_of_program(ctx, in_groups(ctx, "(unsigned long long)" + number, scope, put), axis, put);
     }

@@ -17,8 +17,8 @@ std::vector<std::string> stage_operands(Lowering& ctx, ir::InstId id);
 Ex staged(Lowering& ctx, ir::ValueId v, const std::string& pointer, ir::ValueId of, Ex r, Ex number);
 /// result[r] = value(r), zero for ghosts; `value` may use the thread's coordinates.
 void fill(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex r)>& value);
-/// "for (int e = t; e < n; e += threads)"; ends with close().
-void open_elements(Lowering& ctx, const std::string& e, int64_t n);
+/// "for (int e = t; e < n; e += threads)"; the counter.
+Ex open_elements(Lowering& ctx, const std::string& e, int64_t n);
 /// Coordinates in `shape` of a row-major number, and back.
 std::vector<Ex> coordinates_in(const Shape& shape, Ex number);
 Ex number_of(Lowering& ctx, const Shape& shape, const std::vector<Ex>& coordinates);

@@ -95,10 +95,10 @@ void fill(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex)
     });
 }
 
-void open_elements(Lowering& ctx, const std::string& e, int64_t n) {
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (int " + e + " = t; " + e + " < " + std::to_string(n) + "; " + e +
-                 " += " + std::to_string(group_threads(ctx)) + ")");
+Ex open_elements(Lowering& ctx, const std::string& e, int64_t n) {
+    const Ex counter = int32(ctx, e);
+    ctx.out.open_for({"int", e, ctx.thread, lt(counter, n), e + " += " + std::to_string(group_threads(ctx)), 1});
+    return counter;
 }
 
 void each_of(Lowering& ctx, const std::vector<int>& registers, const std::function<void(Ex)>& body) {
