@@ -50,20 +50,20 @@ std::string selected(Lowering& ctx, const std::string& tile, const std::string& 
             }
         if (v) basis.push_back({v, 1u << b});
     }
-    std::string current = tile;
+    Ex current = named(ctx, tile);
     for (const Basis& e : basis) {
-        const std::string next = ctx.out.fresh("x"), on = ctx.out.fresh("on"),
-                          bits = "(t & " + std::to_string(e.bits) + ")";
-        ctx.out.line("const bool " + on + " = " +
-                     (std::has_single_bit(e.bits) ? bits + " != 0" : "(__popc" + bits + " & 1) != 0") + ";");
-        ctx.out.line(type + " " + next + "[" + std::to_string(count) + "];");
+        const std::string name = ctx.out.fresh("x"), bits = "(t & " + std::to_string(e.bits) + ")";
+        const Ex next = named(ctx, name),
+                 on =
+                     constant(ctx, "bool", "on",
+                              raw(ctx, std::has_single_bit(e.bits) ? bits + " != 0" : "(__popc" + bits + " & 1) != 0"));
+        ctx.out.declare(type, name, count);
         each(ctx, count, [&](Ex r) {
-            ctx.out.line(next + "[" + r + "] = " + on + " ? " + current + "[" + (r ^ e.vector).text() +
-                         "] : " + current + "[" + r + "];");
+            ctx.out.assign(element(next, r), ctx.pool.select(on, element(current, r ^ e.vector), element(current, r)));
         });
         current = next;
     }
-    return current;
+    return current.text();
 }
 
 namespace {
@@ -98,7 +98,7 @@ void shuffle(Lowering& ctx, ir::InstId id, const Conversion& c) {
     const bool shorts = !ctx.fn.type(to).pointer && f.container_bytes() == 2 && !f.is_bool() && !text::extends_sign(f);
     const auto pairs = shorts ? in_pairs(c) : std::nullopt;
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     if (!pairs) {
         const std::string placed =
             exchanged(ctx, c, name(ctx, from), type_of(ctx, to), registers(ctx, from), registers(ctx, to));
@@ -106,13 +106,12 @@ void shuffle(Lowering& ctx, ir::InstId id, const Conversion& c) {
         return ctx.out.close();
     }
     ctx.formats.need("pairs");
-    const std::string two = ctx.out.fresh("two"), half = std::to_string(registers(ctx, from) / 2);
-    ctx.out.line("unsigned " + two + "[" + half + "];");
-    each(ctx, registers(ctx, from) / 2, [&](Ex r) {
-        ctx.out.line(two + "[" + r + "] = " + packed(ctx, name(ctx, from), ctx.fn.elem(from), r * 2) + ";");
+    const int half = registers(ctx, from) / 2;
+    const Ex two = array(ctx, "unsigned", "two", half);
+    each(ctx, half, [&](Ex r) {
+        ctx.out.assign(element(two, r), raw(ctx, packed(ctx, name(ctx, from), ctx.fn.elem(from), r * 2)));
     });
-    const std::string placed =
-        exchanged(ctx, *pairs, two, "unsigned", registers(ctx, from) / 2, registers(ctx, to) / 2);
+    const std::string placed = exchanged(ctx, *pairs, two.text(), "unsigned", half, registers(ctx, to) / 2);
     each(ctx, registers(ctx, to) / 2, [&](Ex r) {
         assign_to(ctx, to, r * 2, "low_short(" + placed + "[" + r + "])");
         assign_to(ctx, to, r * 2 + 1, "high_short(" + placed + "[" + r + "])");
@@ -124,8 +123,7 @@ void shuffle(Lowering& ctx, ir::InstId id, const Conversion& c) {
 std::string exchanged(Lowering& ctx, const Conversion& c, const std::string& from, const std::string& type,
                       int given_count, int count) {
     const std::string given = selected(ctx, from, type, given_count, c.give_thread);
-    const std::string kept = ctx.out.fresh("x");
-    ctx.out.line(type + " " + kept + "[" + std::to_string(count) + "];");
+    const Ex kept = array(ctx, type, "x", count);
     bool same = true;
     std::string lane;
     for (size_t b = 0; b < c.lane_map.size(); ++b) {
@@ -136,7 +134,7 @@ std::string exchanged(Lowering& ctx, const Conversion& c, const std::string& fro
     }
     const std::string base = ctx.out.fresh("lane");
     converge(ctx);
-    if (!same) ctx.out.line("const int " + base + " = " + (lane.empty() ? "0" : lane) + ";");
+    if (!same) ctx.out.let("const int", base, raw(ctx, lane.empty() ? "0" : lane));
     for (const Conversion::Round& round : c.rounds) {
         const std::string value = given + "[" + std::to_string(round.give) + "]";
         std::string got;
@@ -147,9 +145,9 @@ std::string exchanged(Lowering& ctx, const Conversion& c, const std::string& fro
         else
             got = "(" + type + ")__shfl_sync(0xffffffffu, " + value + ", " + base + " ^ " + std::to_string(round.lane) +
                   ")";
-        ctx.out.line(kept + "[" + std::to_string(round.keep) + "] = " + got + ";");
+        ctx.out.assign(element(kept, ctx.pool.number(round.keep)), raw(ctx, got));
     }
-    return selected(ctx, kept, type, count, c.keep_lane);
+    return selected(ctx, kept.text(), type, count, c.keep_lane);
 }
 
 }  // namespace tegula::lower

@@ -73,33 +73,41 @@ void exchange_side(Lowering& ctx, const TileLayout& l, const ExchangeText& e, co
         return number_of(ctx, e.plan.extents, c);
     };
     const int vector = write ? e.plan.write_vector : e.plan.read_vector;
-    std::string copies;
-    if (write && (l.lane_copies() || l.warp_copies())) copies = "if (" + layout_name(ctx, l) + "::owner(t)) ";
+    const bool one_of_copies = write && (l.lane_copies() || l.warp_copies());
+    const Ex mine = one_of_copies ? ctx.pool.call(kernel::Type::pred, layout_name(ctx, l) + "::owner", {ctx.thread})
+                                  : ctx.pool.truth(true);
     if (l.registers() > ctx.values.unroll_limit || vector == 1) {
         each(ctx, l.registers(), [&](Ex r) {
-            const std::string place = e.pointer + "[" + e.function + "(" + number(r).text() + ")]",
-                              element = tile + "[" + r.text() + "]";
-            ctx.out.line(write ? copies + place + " = " + element + ";" : element + " = " + place + ";");
+            const Ex place = element(ctx, e.pointer, ctx.pool.call(kernel::Type::i32, e.function, {number(r)})),
+                     own = element(ctx, tile, r);
+            assign_if(ctx, mine, write ? place : own, write ? own : place);
         });
         return;
     }
     const bool linear = !e.plan.columns.empty();
     const std::string base = ctx.out.fresh("a"), word = wide_type(static_cast<size_t>(vector * e.bytes));
-    if (linear) ctx.out.line("const int " + base + " = " + e.function + "(" + number(ctx.pool.number(0)).text() + ");");
+    if (linear)
+        ctx.out.let("const int", base, ctx.pool.call(kernel::Type::i32, e.function, {number(ctx.pool.number(0))}));
     for (const WordAccess& a : accesses(l, e.plan, vector)) {
         const std::string address = linear ? base + " ^ " + std::to_string(a.first)
                                            : e.function + "(" + number(ctx.pool.number(a.elements[0][0])).text() + ")";
-        const std::string place = "*(" + word + "*)(" + e.pointer + " + (" + address + "))";
-        ctx.out.open(write ? copies : "");
+        const Ex place = raw(ctx, "*(" + word + "*)(" + e.pointer + " + (" + address + "))");
+        if (one_of_copies)
+            ctx.out.open_if(mine);
+        else
+            ctx.out.open_block();
         std::string list;
         for (const std::vector<int>& r : a.elements)
             list += (list.empty() ? "" : ", ") + tile + "[" + std::to_string(r[0]) + "]";
-        const std::string pack = "alignas(16) " + e.type + " p[" + std::to_string(vector) + "]";
-        ctx.out.line(pack + (write ? " = {" + list + "};" : ";"));
-        ctx.out.line(write ? place + " = *(const " + word + "*)p;" : "*(" + word + "*)p = " + place + ";");
+        ctx.out.declare("alignas(16) " + e.type, "p", vector, write ? " = {" + list + "}" : "");
+        if (write)
+            ctx.out.assign(place, raw(ctx, "*(const " + word + "*)p"));
+        else
+            ctx.out.assign(raw(ctx, "*(" + word + "*)p"), place);
         for (size_t i = 0; i < a.elements.size() && !write; ++i)
             for (int r : a.elements[i])
-                ctx.out.line(tile + "[" + std::to_string(r) + "] = p[" + std::to_string(i) + "];");
+                ctx.out.assign(element(ctx, tile, ctx.pool.number(r)),
+                               element(ctx, "p", ctx.pool.number(static_cast<int64_t>(i))));
         ctx.out.close();
     }
 }
@@ -110,10 +118,10 @@ void exchange(Lowering& ctx, ir::InstId id) {
     const Exchange plan = plan_exchange(layout(ctx, from), layout(ctx, to), bytes * 8);
     const std::string type = type_of(ctx, to), text = function_text(plan);
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     ExchangeText e{plan, scratch_area(ctx, id, type, scratch_plan(ctx.fn, id).work[0]), type, "", bytes};
-    e.function = support(ctx, "exchange " + text, "place",
-                                 "__device__ __forceinline__ int $(int n) { return " + text + "; }\n");
+    e.function =
+        support(ctx, "exchange " + text, "place", "__device__ __forceinline__ int $(int n) { return " + text + "; }\n");
     exchange_side(ctx, layout(ctx, from), e, name(ctx, from), true);
     sync(ctx);
     exchange_side(ctx, layout(ctx, to), e, name(ctx, to), false);

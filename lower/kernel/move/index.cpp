@@ -68,7 +68,7 @@ Ex place_in_tile(Lowering& ctx, const TilePart& p, Ex r, Ex& condition) {
             value = element_at(ctx, axis.index, {});
         }
         const std::string i = ctx.out.fresh("i");
-        ctx.out.line("const long long " + i + " = " + value.text() + ";");
+        ctx.out.let("const long long", i, value);
         const Ex variable = ctx.pool.name(kernel::Type::i64, i);
         c.push_back(u32(variable));  // ptxas takes one of several like sums of sign extensions for another
         if (!kind.in_bounds) condition = both(condition, within(variable, int64(ctx, shape[a])));
@@ -80,7 +80,7 @@ void lower_extract(Lowering& ctx, ir::InstId id) {
     const ir::AccessOperands in(ctx.fn, ctx.fn.inst(id));
     const ir::ValueId to = ctx.fn.result(id);
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::vector<std::string> pointers = stage_operands(ctx, id);
     if (!pointers[0].empty()) sync(ctx);
     const TilePart p = tile_part(ctx, in, to, pointers);
@@ -88,7 +88,7 @@ void lower_extract(Lowering& ctx, ir::InstId id) {
         const Ex real = is_real(ctx, to, r);
         if (!real.is_true()) {
             assign_to(ctx, to, r, zero(ctx, to));
-            ctx.out.open("if (" + real.text() + ")");
+            ctx.out.open_if(real);
         }
         Ex condition = in.mask ? staged(ctx, in.mask.value, pointers[in.mask.at], to, r, number_at(ctx, to, r))
                                : ctx.pool.truth(true);
@@ -107,12 +107,13 @@ void lower_deposit(Lowering& ctx, ir::InstId id) {
     const ir::AccessOperands in(ctx.fn, ctx.fn.inst(id));
     const ir::ValueId to = ctx.fn.result(id), value = in.value.value;
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::vector<std::string> pointers = stage_operands(ctx, id);
     const TilePart p = tile_part(ctx, in, value, pointers);
     if (pointers[0].empty()) {  // a scalar tile: no axes, one element
         const std::string mask = in.mask ? name(ctx, in.mask.value) : "true";
-        ctx.out.line(name(ctx, to) + " = " + mask + " ? " + name(ctx, value) + " : " + name(ctx, in.object) + ";");
+        ctx.out.assign(named(ctx, name(ctx, to)),
+                       raw(ctx, mask + " ? " + name(ctx, value) + " : " + name(ctx, in.object)));
         return ctx.out.close();
     }
     const bool collides = deposit_collides(ctx.fn, id);
@@ -120,35 +121,36 @@ void lower_deposit(Lowering& ctx, ir::InstId id) {
     std::string last;
     if (collides) {
         last = scratch_area(ctx, id, "int", scratch_plan(ctx.fn, id).work[0]);
-        const std::string e = ctx.out.fresh("e");
-        open_elements(ctx, e, n);
-        ctx.out.line(last + "[" + e + "] = -1;");
+        const Ex e = open_elements(ctx, ctx.out.fresh("e"), n);
+        ctx.out.assign(element(ctx, last, e), ctx.pool.number(-1));
         ctx.out.close();
     }
     sync(ctx);
-    const auto each_element = [&](const std::function<void(Ex r, const std::string& place)>& body) {
+    const auto each_element = [&](const std::function<void(Ex r, Ex place)>& body) {
         each_register(ctx, value, [&](Ex r) {
             const Ex mine = stores(ctx, value, r);
-            if (!mine.is_true()) ctx.out.open("if (" + mine.text() + ")");
+            if (!mine.is_true()) ctx.out.open_if(mine);
             Ex holds = in.mask ? staged(ctx, in.mask.value, pointers[in.mask.at], value, r, number_at(ctx, value, r))
                                : ctx.pool.truth(true);
             const Ex place = place_in_tile(ctx, p, r, holds);
-            if (!holds.is_true()) ctx.out.open("if (" + holds.text() + ")");
-            body(r, place.text());
+            if (!holds.is_true()) ctx.out.open_if(holds);
+            body(r, place);
             if (!holds.is_true()) ctx.out.close();
             if (!mine.is_true()) ctx.out.close();
         });
     };
     if (collides) {
-        each_element([&](Ex r, const std::string& place) {
-            ctx.out.line("atomicMax(&" + last + "[" + place + "], " + number_at(ctx, value, r).text() + ");");
+        each_element([&](Ex r, Ex place) {
+            ctx.out.call(kernel::KernelOp::atomic, {named(ctx, "atomicMax"), raw(ctx, "&" + element(ctx, last, place)),
+                                                    number_at(ctx, value, r)});
         });
         sync(ctx);
     }
-    each_element([&](Ex r, const std::string& place) {
-        const std::string wins =
-            collides ? "if (" + last + "[" + place + "] == " + number_at(ctx, value, r) + ") " : "";
-        ctx.out.line(wins + pointers[0] + "[" + place + "] = " + at(ctx, value, r) + ";");
+    each_element([&](Ex r, Ex place) {
+        const Ex wins = collides
+                            ? eq(ctx.pool.index(kernel::Type::i32, named(ctx, last), place), number_at(ctx, value, r))
+                            : ctx.pool.truth(true);
+        assign_if(ctx, wins, element(ctx, pointers[0], place), raw(ctx, at(ctx, value, r)));
     });
     sync(ctx);
     fill(ctx, to, [&](Ex r) { return pointers[0] + "[" + number_at(ctx, to, r).text() + "]"; });

@@ -10,10 +10,8 @@ namespace tegula::lower {
 
 std::string scratch_area(Lowering& ctx, ir::InstId id, const std::string& type, int64_t offset) {
     const std::string base = scratch(ctx, id, "unsigned char", scratch_plan(ctx.fn, id).bytes);
-    const std::string name = ctx.out.fresh("s");
-    ctx.out.line(type + "* const " + name + " = (" + type + "*)(" + base +
-                 (offset ? " + " + std::to_string(offset) : "") + ");");
-    return name;
+    const std::string at = base + (offset ? " + " + std::to_string(offset) : "");
+    return variable(ctx, type + "* const", "s", raw(ctx, "(" + type + "*)(" + at + ")")).text();
 }
 
 std::vector<Ex> coordinates_in(const Shape& shape, Ex number) {
@@ -56,14 +54,15 @@ std::string chosen(Ex condition, const std::string& yes, const std::string& no) 
 }
 
 void assign_to(Lowering& ctx, ir::ValueId v, Ex r, const std::string& value) {
-    ctx.out.line(name(ctx, v) + (is_scalar(ctx, v) ? "" : "[" + r.text() + "]") + " = " + value + ";");
+    ctx.out.assign(is_scalar(ctx, v) ? named(ctx, name(ctx, v)) : element(ctx, name(ctx, v), r), raw(ctx, value));
 }
 
 void stage(Lowering& ctx, ir::ValueId v, const std::string& pointer,
            const std::function<std::string(const std::string&)>& value) {
     each_register(ctx, v, [&](Ex r) {
         const std::string text = value ? value(at(ctx, v, r)) : at(ctx, v, r);
-        line_if(ctx, stores(ctx, v, r), pointer + "[" + number_at(ctx, v, r).text() + "] = " + text + ";");
+        const Ex place = element(ctx, pointer, number_at(ctx, v, r));
+        assign_if(ctx, stores(ctx, v, r), place, raw(ctx, text));
     });
 }
 
@@ -109,26 +108,24 @@ void each_of(Lowering& ctx, const std::vector<int>& registers, const std::functi
     for (size_t i = 1; i < registers.size(); ++i) even = even && registers[i] - registers[i - 1] == step;
     if (registers.size() <= kLines && (!even || registers.size() == 1)) {
         for (int r : registers) {
-            ctx.out.open("");
+            ctx.out.open_block();
             body(ctx.pool.number(r));
             ctx.out.close();
         }
         return;
     }
     const std::string i = ctx.out.fresh("i");
-    ctx.out.unroll(static_cast<int64_t>(registers.size()), ctx.values.unroll_limit);
+    const auto count = static_cast<int64_t>(registers.size());
     if (even) {
-        ctx.out.open("for (int " + i + " = " + std::to_string(registers.front()) + "; " + i +
-                     " <= " + std::to_string(registers.back()) + "; " + i + " += " + std::to_string(step) + ")");
+        ctx.out.open_for({"int", i, ctx.pool.number(registers.front()), le(int32(ctx, i), registers.back()),
+                          i + " += " + std::to_string(step), unrolled(ctx, count)});
         body(ctx.pool.counter(i, registers.back() + 1));
         return ctx.out.close();
     }
-    ctx.out.open("for (int " + i + " = 0; " + i + " < " + std::to_string(registers.size()) + "; ++" + i + ")");
+    const Ex number = ctx.out.open_count(i, count, unrolled(ctx, count));
     const std::string r = ctx.out.fresh("r");
-    std::vector<int> padded = registers;
-    ctx.out.line("const int " + r + " = " +
-                 rename(ctx, padded, ctx.pool.counter(i, static_cast<int64_t>(registers.size()))).text() + ";");
-    body(ctx.pool.name(kernel::Type::i32, r));
+    ctx.out.let("const int", r, rename(ctx, registers, number));
+    body(int32(ctx, r));
     ctx.out.close();
 }
 

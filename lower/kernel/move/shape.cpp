@@ -20,7 +20,7 @@ bool view_or_trivial(Lowering& ctx, ir::InstId id) {
     if (ctx.fn.placement(to).kind == Placement::shared) {
         TEGULA_CHECK(ctx.fn.placement(from).kind == Placement::shared,
                      "a tile gets into shared memory by convert only");
-        ctx.out.line("unsigned char* const " + name(ctx, to) + " = " + name(ctx, from) + ";");
+        ctx.out.let("unsigned char* const", name(ctx, to), named(ctx, name(ctx, from)));
         return true;
     }
     if (!scratch_plan(ctx.fn, id).bytes && (is_scalar(ctx, from) || is_scalar(ctx, to))) {
@@ -61,7 +61,7 @@ void move_through_scratch(Lowering& ctx, ir::InstId id, const std::function<Ex(E
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::ValueId to = ctx.fn.result(inst);
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::string pointer = stage_operands(ctx, id)[0];
     sync(ctx);
     fill(ctx, to, [&](Ex r) { return pointer + "[" + number(r).text() + "]"; });
@@ -120,15 +120,15 @@ void lower_cat(Lowering& ctx, ir::InstId id) {
     const ir::ValueId to = ctx.fn.result(inst);
     const auto axis = static_cast<size_t>(ctx.fn.attrs(inst)[0]);
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::string pointer = scratch_area(ctx, id, type_of(ctx, to), 0);
     int64_t begin = 0;
     for (ir::ValueId v : ctx.fn.operands(inst)) {
         each_register(ctx, v, [&](Ex r) {
             std::vector<Ex> c = coordinates_of(ctx, v, r);
             c[axis] = c[axis] + begin;
-            line_if(ctx, owns(ctx, layout(ctx, v), r),
-                    pointer + "[" + number_of(ctx, ctx.fn.type(to).shape, c).text() + "] = " + at(ctx, v, r) + ";");
+            assign_if(ctx, owns(ctx, layout(ctx, v), r),
+                      element(ctx, pointer, number_of(ctx, ctx.fn.type(to).shape, c)), raw(ctx, at(ctx, v, r)));
         });
         begin += ctx.fn.type(v).shape[axis];
     }
@@ -143,14 +143,13 @@ void lower_gather(Lowering& ctx, ir::InstId id) {
     const auto axis = static_cast<size_t>(ctx.fn.attrs(inst)[0]);
     const Shape& shape = ctx.fn.type(from).shape;
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::vector<std::string> pointers = stage_operands(ctx, id);
     sync(ctx);
     each_register(ctx, to, [&](Ex r) {
         const std::string i = ctx.out.fresh("i");
         const Ex value = kernel::cast(kernel::Type::i64, staged(ctx, index, pointers[1], to, r, number_at(ctx, to, r)));
-        ctx.out.line("const long long " + i + " = " +
-                     ctx.pool.select(inside(ctx, layout(ctx, to), r), value, int64(ctx, -1)).text() + ";");
+        ctx.out.let("const long long", i, ctx.pool.select(inside(ctx, layout(ctx, to), r), value, int64(ctx, -1)));
         std::vector<Ex> c = coordinates_of(ctx, to, r);
         const Ex at = ctx.pool.name(kernel::Type::i64, i);
         c[axis] = u32(at);

@@ -61,8 +61,8 @@ Ex shared_address(Lowering& ctx, const SharedLayout& l, const std::vector<Ex>& c
     plain = plain + batch * (l.bytes() / batches);
     if (!l.swizzle) return plain;
     const std::string name = support(ctx, "swizzle " + std::to_string(l.swizzle), "swizzle",
-                                             "__device__ __forceinline__ int $(int a) { return a ^ (a >> 3 & " +
-                                                 std::to_string((l.swizzle - 1) & ~15) + "); }\n");
+                                     "__device__ __forceinline__ int $(int a) { return a ^ (a >> 3 & " +
+                                         std::to_string((l.swizzle - 1) & ~15) + "); }\n");
     return ctx.pool.call(kernel::Type::i32, name, {plain});
 }
 
@@ -70,21 +70,21 @@ void to_shared(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], to = ctx.fn.result(id);
     const SharedLayout& s = ctx.fn.placement(to).smem;
     const TileLayout& l = layout(ctx, from);
-    ctx.out.line("unsigned char* const " + name(ctx, to) + " = " + scratch(ctx, id, "unsigned char", s.bytes()) + ";");
+    ctx.out.let("unsigned char* const", name(ctx, to), raw(ctx, scratch(ctx, id, "unsigned char", s.bytes())));
     const int vector = access_elements(l, s), bytes = vector * s.elem_bytes;
     const std::string type = type_of(ctx, from), word = vector == 1 ? type : wide_type(static_cast<size_t>(bytes));
     each(ctx, registers(ctx, from) / vector, [&](Ex i) {
         const Ex r = i * vector, mine = owns(ctx, l, r);
-        if (!mine.is_true()) ctx.out.open("if (" + mine.text() + ")");
+        if (!mine.is_true()) ctx.out.open_if(mine);
         std::string value = name(ctx, from) + "[" + r.text() + "]";
         if (vector > 1) {
             std::string list;
             for (int k = 0; k < vector; ++k) list += (k ? ", " : "") + name(ctx, from) + "[" + (r + k).text() + "]";
-            ctx.out.line("alignas(16) " + type + " p[" + std::to_string(vector) + "] = {" + list + "};");
+            ctx.out.declare("alignas(16) " + type, "p", vector, " = {" + list + "}");
             value = "*(const " + word + "*)p";
         }
-        ctx.out.line("*(" + word + "*)(" + name(ctx, to) + " + " +
-                     shared_address(ctx, s, coordinates_of(ctx, from, r)).atom() + ") = " + value + ";");
+        const std::string address = shared_address(ctx, s, coordinates_of(ctx, from, r)).atom();
+        ctx.out.assign(raw(ctx, "*(" + word + "*)(" + name(ctx, to) + " + " + address + ")"), raw(ctx, value));
         if (!mine.is_true()) ctx.out.close();
     });
 }
@@ -99,8 +99,7 @@ void from_shared(Lowering& ctx, ir::InstId id) {
     const SplitAddresses split = split_addresses(l, s, vector);
     const std::string start = split.above.empty() ? std::string() : ctx.out.fresh("start");
     if (!start.empty())
-        ctx.out.line("const int " + start + " = " +
-                     shared_address(ctx, s, coordinates_of(ctx, to, ctx.pool.number(0))).text() + ";");
+        ctx.out.let("const int", start, shared_address(ctx, s, coordinates_of(ctx, to, ctx.pool.number(0))));
     each(ctx, registers(ctx, to) / vector, [&](Ex i) {
         const Ex r = i * vector, ok = inside(ctx, l, r);
         const Ex address = start.empty()
@@ -109,8 +108,8 @@ void from_shared(Lowering& ctx, ir::InstId id) {
         const std::string place = name(ctx, from) + " + " + address.atom();
         if (vector == 1)
             return assign_to(ctx, to, r, chosen(ok, "*(const " + type + "*)(" + place + ")", zero(ctx, to)));
-        ctx.out.line("alignas(16) " + type + " p[" + std::to_string(vector) + "]" + (ok.is_true() ? ";" : " = {};"));
-        line_if(ctx, ok, "*(" + word + "*)p = *(const " + word + "*)(" + place + ");");
+        ctx.out.declare("alignas(16) " + type, "p", vector, ok.is_true() ? "" : " = {}");
+        assign_if(ctx, ok, raw(ctx, "*(" + word + "*)p"), raw(ctx, "*(const " + word + "*)(" + place + ")"));
         for (int k = 0; k < vector; ++k) assign_to(ctx, to, r + k, "p[" + std::to_string(k) + "]");
     });
 }
@@ -119,12 +118,14 @@ void from_shared(Lowering& ctx, ir::InstId id) {
 void between_shared(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], to = ctx.fn.result(id);
     const SharedLayout &a = ctx.fn.placement(from).smem, &b = ctx.fn.placement(to).smem;
-    ctx.out.line("unsigned char* const " + name(ctx, to) + " = " + scratch(ctx, id, "unsigned char", b.bytes()) + ";");
+    ctx.out.let("unsigned char* const", name(ctx, to), raw(ctx, scratch(ctx, id, "unsigned char", b.bytes())));
     const std::string e = ctx.out.fresh("e"), type = type_of(ctx, to);
     open_elements(ctx, e, a.shape.elements());
     const std::vector<Ex> c = coordinates_in(a.shape, ctx.pool.counter(e, a.shape.elements()));
-    ctx.out.line("*(" + type + "*)(" + name(ctx, to) + " + " + shared_address(ctx, b, c).atom() + ") = *(const " +
-                 type + "*)(" + name(ctx, from) + " + " + shared_address(ctx, a, c).atom() + ");");
+    const auto place = [&](ir::ValueId v, const SharedLayout& l) {
+        return "(" + name(ctx, v) + " + " + shared_address(ctx, l, c).atom() + ")";
+    };
+    ctx.out.assign(raw(ctx, "*(" + type + "*)" + place(to, b)), raw(ctx, "*(const " + type + "*)" + place(from, a)));
     ctx.out.close();
 }
 

@@ -2,6 +2,7 @@
 // among equals, so that parts may be joined in any order.
 #include "lang/gpu/scratch.h"
 #include "lang/joining.h"
+#include "lower/kernel/access/access.h"
 #include "lower/kernel/control/control.h"
 #include "lower/kernel/move/move.h"
 #include "lower/kernel/reduce/lines.h"
@@ -30,9 +31,8 @@ std::string order_key(Lowering& ctx, const Format& f, bool nan_first) {
                " b = " + (wide ? "double_bits" : "float_bits") + "(x); return x != x ? " +
                (nan_first ? "0" : "~(" + type + ")0") + " : b & " + top + " ? ~b : b | " + top + ";";
     }
-    return support(ctx, 
-        "key " + f.name + (nan_first ? " first" : " last"), "key",
-        "__device__ __forceinline__ " + type + " $(" + ctx.formats.type(f) + " v) { " + body + " }\n");
+    return support(ctx, "key " + f.name + (nan_first ? " first" : " last"), "key",
+                   "__device__ __forceinline__ " + type + " $(" + ctx.formats.type(f) + " v) { " + body + " }\n");
 }
 
 void lower_arg_reduce(Lowering& ctx, ir::InstId id) {
@@ -59,34 +59,29 @@ void arg_reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
     const std::string key = order_key(ctx, f, is_min), type = key_type(f);
     declare(ctx, value);
     declare(ctx, index);
-    ctx.out.open("");
+    ctx.out.open_block();
     Joined joined;
     joined.names = {ctx.out.fresh("x"), ctx.out.fresh("at")};
     joined.types = {type_of(ctx, from), "int"};
     joined.join = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) {
-        ctx.out.open("");
-        ctx.out.line("const " + type + " mine = " + key + "(" + a[0] + "), other = " + key + "(" + b[0] + ");");
-        ctx.out.line(std::string("const bool take = (other ") + (is_min ? "<" : ">") + " mine) | ((other == mine) & (" +
-                     b[1] + " < " + a[1] + "));");
-        ctx.out.line(a[0] + " = take ? " + b[0] + " : " + a[0] + ";");
-        ctx.out.line(a[1] + " = take ? " + b[1] + " : " + a[1] + ";");
+        ctx.out.open_block();
+        ctx.out.let("const " + type, "mine", raw(ctx, key + "(" + a[0] + ")"));
+        ctx.out.let("const " + type, "other", raw(ctx, key + "(" + b[0] + ")"));
+        ctx.out.let("const bool", "take",
+                    raw(ctx, std::string("(other ") + (is_min ? "<" : ">") + " mine) | ((other == mine) & (" + b[1] +
+                                 " < " + a[1] + "))"));
+        for (size_t i = 0; i < 2; ++i) ctx.out.assign(raw(ctx, a[i]), raw(ctx, "take ? " + b[i] + " : " + a[i]));
         ctx.out.close();
     };
-    const std::string count = "[" + std::to_string(registers(ctx, from)) + "];";
-    ctx.out.line(joined.types[0] + " " + joined.names[0] + count);
-    ctx.out.line("int " + joined.names[1] + count);
+    for (size_t i = 0; i < 2; ++i) ctx.out.declare(joined.types[i], joined.names[i], registers(ctx, from));
     each_register(ctx, from, [&](Ex r) {
-        const std::string i =
-            (axis < 0 ? logical_number(ctx, l, r) : coordinate(ctx, l, static_cast<int>(axis), r)).text();
-        if (!plan.fill) {
-            ctx.out.line(joined.names[0] + "[" + r + "] = " + at(ctx, from, r) + ";");
-            return ctx.out.line(joined.names[1] + "[" + r + "] = " + i + ";");
-        }
+        const Ex i = axis < 0 ? logical_number(ctx, l, r) : coordinate(ctx, l, static_cast<int>(axis), r),
+                 x = element(ctx, joined.names[0], r), place = element(ctx, joined.names[1], r);
         // A ghost may tie with an element, which then has the lower index.
-        const Ex real = is_element(ctx, l, axis, r);
-        ctx.out.line(joined.names[0] + "[" + r +
-                     "] = " + chosen(real, at(ctx, from, r), ctx.formats.literal(f, *reduce_identity(kind, f))) + ";");
-        ctx.out.line(joined.names[1] + "[" + r + "] = " + chosen(real, i, "0x7fffffff") + ";");
+        const Ex real = plan.fill ? is_element(ctx, l, axis, r) : ctx.pool.truth(true);
+        const std::string rest = plan.fill ? ctx.formats.literal(f, *reduce_identity(kind, f)) : "";
+        ctx.out.assign(x, raw(ctx, chosen(real, at(ctx, from, r), rest)));
+        ctx.out.assign(place, raw(ctx, chosen(real, i.text(), "0x7fffffff")));
     });
     reduce_joined(ctx, id, plan, joined);
     each_register(ctx, value, [&](Ex r) {
@@ -106,26 +101,26 @@ void arg_reduce_staged(Lowering& ctx, ir::InstId id) {
     const Axis lines(ctx.fn.type(from).shape, ctx.fn.attrs(inst)[1]);
     const std::string key = order_key(ctx, ctx.fn.elem(from), is_min), type = key_type(ctx.fn.elem(from));
     for (uint32_t n = 0; n < 2; ++n) declare(ctx, ctx.fn.result(inst, n));
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::string s = stage_operands(ctx, id)[0];
     sync(ctx);
     for (uint32_t n = 0; n < 2; ++n) {
         const ir::ValueId to = ctx.fn.result(inst, n);
         each_register(ctx, to, [&](Ex r) {
-            const std::string base = line_start(ctx, lines, to, r), best = ctx.out.fresh("best"),
-                              chosen = ctx.out.fresh("chosen"), k = ctx.out.fresh("k");
-            ctx.out.line("int " + best + " = 0;");
-            ctx.out.line(type + " " + chosen + " = " + key + "(" + s + "[" + base + "]);");
-            ctx.out.line("#pragma unroll 1");
-            ctx.out.open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
-            ctx.out.line("const " + type + " other = " + key + "(" + s + "[" + base + " + " + k + " * " +
-                         std::to_string(lines.inner) + "]);");
-            ctx.out.open(std::string("if (other ") + (is_min ? "<" : ">") + " " + chosen + ")");
-            ctx.out.line(chosen + " = other;");
-            ctx.out.line(best + " = " + k + ";");
+            const Ex base = line_start(ctx, lines, to, r);
+            const std::string best_name = ctx.out.fresh("best"), chosen_name = ctx.out.fresh("chosen");
+            const Ex best = int32(ctx, best_name), chosen = named(ctx, chosen_name);
+            const auto key_at = [&](Ex i) { return ctx.pool.call(kernel::Type::other, key, {element(ctx, s, i)}); };
+            ctx.out.let("int", best_name, ctx.pool.number(0));
+            ctx.out.let(type, chosen_name, key_at(base));
+            const Ex k = open_rolled(ctx, ctx.out.fresh("k"), ctx.pool.number(1), ctx.pool.number(lines.n));
+            ctx.out.let("const " + type, "other", key_at(base + k * lines.inner));
+            ctx.out.open_if(raw(ctx, std::string("other ") + (is_min ? "<" : ">") + " " + chosen_name));
+            ctx.out.assign(chosen, named(ctx, "other"));
+            ctx.out.assign(best, k);
             ctx.out.close();
             ctx.out.close();
-            assign_to(ctx, to, r, n ? best : s + "[" + base + " + " + best + " * " + std::to_string(lines.inner) + "]");
+            assign_to(ctx, to, r, (n ? best : element(ctx, s, base + best * lines.inner)).text());
         });
     }
     ctx.out.close();

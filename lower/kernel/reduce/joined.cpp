@@ -59,16 +59,16 @@ void join_digits(Lowering& ctx, const ReducePlan::Step& step, const Joined& join
 
 void join_lanes(Lowering& ctx, const ReducePlan::Step& step, const Joined& joined) {
     const bool scatter = step.kind == ReducePlan::Step::scatter;
-    const std::string upper = ctx.out.fresh("upper");
-    if (scatter) ctx.out.line("const bool " + upper + " = (t & " + std::to_string(step.a) + ") != 0;");
+    const Ex upper = ctx.pool.name(kernel::Type::pred, ctx.out.fresh("upper"));
+    if (scatter) ctx.out.let("const bool", upper.text(), ne(ctx.thread & step.a, 0));
     each_of(ctx, step.live, [&](Ex r) {
         std::vector<std::string> sent = elements(joined.names, r);
         for (size_t i = 0; i < sent.size() && scatter; ++i) {
-            const std::string mine = sent[i], second = joined.names[i] + "[" + (r + step.b).text() + "]";
-            sent[i] = ctx.out.fresh("sent");
-            ctx.out.line("const " + joined.types[i] + " " + sent[i] + " = " + upper + " ? " + mine + " : " + second +
-                         ";");
-            ctx.out.line("if (" + upper + ") " + mine + " = " + second + ";");
+            const Ex mine = raw(ctx, sent[i]), second = element(ctx, joined.names[i], r + step.b);
+            sent[i] =
+                constant(ctx, joined.types[i], "sent", raw(ctx, upper + " ? " + mine.text() + " : " + second.text()))
+                    .text();
+            assign_if(ctx, upper, mine, second);
         }
         joined.join(elements(joined.names, r), from_lane(ctx, sent, step.a, joined));
     });
@@ -80,9 +80,10 @@ std::vector<std::string> from_lane(Lowering& ctx, const std::vector<std::string>
     converge(ctx);
     for (size_t i = 0; i < sent.size(); ++i) {
         const std::string& type = joined.types[i];
-        other.push_back(ctx.out.fresh("o"));
-        ctx.out.line("const " + type + " " + other.back() + " = (" + type + ")__shfl_xor_sync(0xffffffffu, " + sent[i] +
-                     ", " + std::to_string(mask) + ");");
+        other.push_back(constant(ctx, type, "o",
+                                 raw(ctx, "(" + type + ")__shfl_xor_sync(0xffffffffu, " + sent[i] + ", " +
+                                              std::to_string(mask) + ")"))
+                            .text());
     }
     return other;
 }
@@ -103,8 +104,8 @@ std::vector<std::string> write_partials(Lowering& ctx, ir::InstId id, const Redu
         areas.push_back(scratch_area(ctx, id, joined.types[i], plan.work[i]));
     each_row(ctx, step, [&](Ex r, Ex row) {
         for (size_t i = 0; i < areas.size(); ++i)
-            ctx.out.line(areas[i] + "[" + (row * group_threads(ctx) + ctx.thread).text() + "] = " + joined.names[i] +
-                         "[" + r.text() + "];");
+            ctx.out.assign(element(ctx, areas[i], row * group_threads(ctx) + ctx.thread),
+                           element(ctx, joined.names[i], r));
     });
     sync(ctx);
     return areas;
@@ -121,9 +122,8 @@ std::vector<std::string> join_parts(Lowering& ctx, const std::vector<std::string
             if (p >> (step.masks.size() - 1 - m) & 1) warp |= step.masks[m];
         std::vector<std::string>& names = part.emplace_back();
         for (size_t i = 0; i < areas.size(); ++i) {
-            names.push_back(ctx.out.fresh("p"));
-            ctx.out.line(joined.types[i] + " " + names[i] + " = " + areas[i] + "[" + base + " + " +
-                         std::to_string(warp * 32) + "];");
+            const std::string place = areas[i] + "[" + base + " + " + std::to_string(warp * 32) + "]";
+            names.push_back(variable(ctx, joined.types[i], "p", raw(ctx, place)).text());
         }
     }
     for (int half = parts / 2; half > 0; half /= 2)
@@ -137,12 +137,11 @@ void join_warps(Lowering& ctx, ir::InstId id, const ReducePlan::Step& step, cons
     int all = 0;
     for (int m : step.masks) all |= m;
     const std::string base = ctx.out.fresh("base");
-    ctx.out.line("const int " + base + " = t & " + std::to_string(~(all * 32) & (group_threads(ctx) - 1)) + ";");
+    ctx.out.let("const int", base, raw(ctx, "t & " + std::to_string(~(all * 32) & (group_threads(ctx) - 1))));
     each_row(ctx, step, [&](Ex r, Ex row) {
         const std::vector<std::string> part =
             join_parts(ctx, areas, (row * group_threads(ctx) + int32(ctx, base)).text(), step, joined);
-        for (size_t i = 0; i < areas.size(); ++i)
-            ctx.out.line(joined.names[i] + "[" + r.text() + "] = " + part[i] + ";");
+        for (size_t i = 0; i < areas.size(); ++i) ctx.out.assign(element(ctx, joined.names[i], r), named(ctx, part[i]));
     });
 }
 
@@ -155,32 +154,32 @@ void join_spread(Lowering& ctx, ir::InstId id, const ReducePlan::Step& step, con
     std::vector<std::string> results, shares;
     for (size_t i = 0; i < joined.names.size(); ++i) {
         results.push_back(scratch_area(ctx, id, joined.types[i], plan.work[joined.names.size() + i]));
-        shares.push_back(ctx.out.fresh("share"));
-        ctx.out.line(joined.types[i] + " " + shares[i] + "[" + std::to_string(share) + "];");
+        shares.push_back(array(ctx, joined.types[i], "share", share).text());
     }
     const std::string first = ctx.out.fresh("first");
     const std::string warp = rows < warps ? "(t >> 5 & " + std::to_string(rows - 1) + ")" : "(t >> 5)";
-    ctx.out.line("const int " + first + " = " + warp + (share > 1 ? " * " + std::to_string(share) : "") + ";");
+    ctx.out.let("const int", first, raw(ctx, warp + (share > 1 ? " * " + std::to_string(share) : "")));
     std::vector<int> own;
     for (int k = 0; k < share; ++k) own.push_back(k);
     each_of(ctx, own, [&](Ex k) {
         const Ex base = (int32(ctx, first) + k) * group_threads(ctx) + (ctx.thread & 31);
         const std::vector<std::string> part = join_parts(ctx, areas, base.text(), step, joined);
-        for (size_t i = 0; i < part.size(); ++i) ctx.out.line(shares[i] + "[" + k + "] = " + part[i] + ";");
+        for (size_t i = 0; i < part.size(); ++i) ctx.out.assign(element(ctx, shares[i], k), named(ctx, part[i]));
     });
     for (int lane : step.lanes)
         each_of(ctx, own,
                 [&](Ex k) { joined.join(elements(shares, k), from_lane(ctx, elements(shares, k), lane, joined)); });
-    ctx.out.open(rows < warps ? "if ((t & 31) == 0 && t < " + std::to_string(rows * 32) + ")" : "if ((t & 31) == 0)");
+    const Ex first_lane = eq(ctx.thread & 31, 0);
+    ctx.out.open_if(rows < warps ? both(first_lane, lt(ctx.thread, rows * 32)) : first_lane);
     each_of(ctx, own, [&](Ex k) {
         for (size_t i = 0; i < shares.size(); ++i)
-            ctx.out.line(results[i] + "[" + (int32(ctx, first) + k).text() + "] = " + shares[i] + "[" + k + "];");
+            ctx.out.assign(element(ctx, results[i], int32(ctx, first) + k), element(ctx, shares[i], k));
     });
     ctx.out.close();
     sync(ctx);
     each_row(ctx, step, [&](Ex r, Ex row) {
         for (size_t i = 0; i < results.size(); ++i)
-            ctx.out.line(joined.names[i] + "[" + r.text() + "] = " + results[i] + "[" + row + "];");
+            ctx.out.assign(element(ctx, joined.names[i], r), element(ctx, results[i], row));
     });
 }
 

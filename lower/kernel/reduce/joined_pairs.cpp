@@ -60,10 +60,10 @@ std::string pair_joining(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
         ctx.formats.need("float_order");
         const std::string name = order.function + std::string(bf16 ? "_two_bf16" : "_two_f16");
         return support(ctx, name, name,
-                               replaced(replaced(replaced(ctx.formats.arch() >= 80 ? kJoin : kJoinDecoded,
-                                                          "INSTRUCTION", order.instruction),
-                                                 "FORMAT", bf16 ? "bf16" : "f16"),
-                                        "FUNCTION", order.function));
+                       replaced(replaced(replaced(ctx.formats.arch() >= 80 ? kJoin : kJoinDecoded, "INSTRUCTION",
+                                                  order.instruction),
+                                         "FORMAT", bf16 ? "bf16" : "f16"),
+                                "FUNCTION", order.function));
     }
     return {};
 }
@@ -73,11 +73,10 @@ std::string pair_joining(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
 ReducePlan joined_pairs(Lowering& ctx, ir::InstId id, const ReducePlan& plan, const std::string& function,
                         const Joined& joined) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], narrow = ctx.fn.operands(*ctx.fn.def(from))[0];
-    const std::string two = ctx.out.fresh("two");
-    ctx.out.line("unsigned " + two + "[" + std::to_string(registers(ctx, from) / 2) + "];");
+    const Ex two = array(ctx, "unsigned", "two", registers(ctx, from) / 2);
     each(ctx, registers(ctx, from) / 2, [&](Ex r) {
-        ctx.out.line(two + "[" + r + "] = two_shorts(" + at(ctx, narrow, r * 2) + ", " + at(ctx, narrow, r * 2 + 1) +
-                     ");");
+        ctx.out.assign(element(two, r),
+                       raw(ctx, "two_shorts(" + at(ctx, narrow, r * 2) + ", " + at(ctx, narrow, r * 2 + 1) + ")"));
     });
     ReducePlan rest = plan;
     std::vector<int> live = plan.steps[0].live;
@@ -87,8 +86,8 @@ ReducePlan joined_pairs(Lowering& ctx, ir::InstId id, const ReducePlan& plan, co
         std::vector<int> pairs;
         for (const int r : live) pairs.push_back(r / 2);
         each_of(ctx, pairs, [&](Ex r) {
-            ctx.out.line(two + "[" + r + "] = " + function + "(" + two + "[" + r + "], " + two + "[" +
-                         (r + rest.steps[0].a / 2).text() + "]);");
+            const Ex own = element(two, r), other = element(two, r + rest.steps[0].a / 2);
+            ctx.out.assign(own, ctx.pool.call(kernel::Type::other, function, {own, other}));
         });
     }
     const auto decoded = [&](const std::string& half, int r) {
@@ -96,10 +95,11 @@ ReducePlan joined_pairs(Lowering& ctx, ir::InstId id, const ReducePlan& plan, co
                                 half + "(" + two + "[" + std::to_string(r / 2) + "])", Round::rne, Overflow::automatic);
     };
     for (const int r : live) {
-        const std::string x = joined.names[0] + "[" + std::to_string(r) + "]", other = ctx.out.fresh("high");
-        ctx.out.line(x + " = " + decoded("low_short", r) + ";");
-        ctx.out.line("const float " + other + " = " + decoded("high_short", r) + ";");
-        joined.join({x}, {other});
+        const Ex x = element(ctx, joined.names[0], ctx.pool.number(r));
+        const std::string other = ctx.out.fresh("high");
+        ctx.out.assign(x, raw(ctx, decoded("low_short", r)));
+        ctx.out.let("const float", other, raw(ctx, decoded("high_short", r)));
+        joined.join({x.text()}, {other});
     }
     return rest;
 }

@@ -20,20 +20,21 @@ void lower_sort(Lowering& ctx, ir::InstId id) {
     const auto width = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(lines.n)));
     const ScratchPlan plan = scratch_plan(ctx.fn, id);
     for (uint32_t n = 0; n < 2; ++n) declare(ctx, ctx.fn.result(inst, n));
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::string s = stage_operands(ctx, id)[0], type = key_type(f), key = order_key(ctx, f, false);
     const std::string keys = scratch_area(ctx, id, type, plan.work[0]),
                       order = scratch_area(ctx, id, "int", plan.work[1]);
     sync(ctx);
     // Pairs of line c are [c * width, (c + 1) * width).
-    const std::string e = ctx.out.fresh("e"), k = ctx.out.fresh("k");
-    open_elements(ctx, e, width * lines.lines());
-    ctx.out.line("const int " + k + " = " + e + " % " + std::to_string(width) + ";");
-    const Ex place = line_base(lines, int32(ctx, e) / width) + int32(ctx, k) * lines.inner;
-    const std::string element = s + "[" + place.text() + "]";
-    ctx.out.line(keys + "[" + e + "] = " + k + " < " + std::to_string(lines.n) + " ? " + (descending ? "~" : "") + key +
-                 "(" + element + ") : ~(" + type + ")0;");
-    ctx.out.line(order + "[" + e + "] = " + k + ";");
+    const std::string e_name = ctx.out.fresh("e"), k_name = ctx.out.fresh("k");
+    const Ex e = open_elements(ctx, e_name, width * lines.lines()), k = int32(ctx, k_name);
+    ctx.out.let("const int", k_name, e % width);
+    const Ex place = line_base(lines, e / width) + k * lines.inner;
+    ctx.out.assign(
+        element(ctx, keys, e),
+        raw(ctx, chosen(lt(k, lines.n), (descending ? "~" : "") + key + "(" + element(ctx, s, place).text() + ")",
+                        "~(" + type + ")0")));
+    ctx.out.assign(element(ctx, order, e), k);
     ctx.out.close();
     sync(ctx);
     if (width > 1) sort_network(ctx, width, lines.lines(), keys, order, type);
@@ -52,24 +53,29 @@ void lower_sort(Lowering& ctx, ir::InstId id) {
 /// Ascending by (key, index) in every line of `width` pairs.
 void sort_network(Lowering& ctx, int64_t width, int64_t columns, const std::string& keys, const std::string& order,
                   const std::string& type) {
-    const std::string size = ctx.out.fresh("size"), step = ctx.out.fresh("step"), e = ctx.out.fresh("e");
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (int " + size + " = 2; " + size + " <= " + std::to_string(width) + "; " + size + " *= 2)");
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (int " + step + " = " + size + " / 2; " + step + " > 0; " + step + " /= 2)");
-    open_elements(ctx, e, width / 2 * columns);
+    const std::string size_name = ctx.out.fresh("size"), step_name = ctx.out.fresh("step"), e_name = ctx.out.fresh("e");
+    const Ex size = int32(ctx, size_name), step = int32(ctx, step_name);
+    ctx.out.open_for({"int", size_name, ctx.pool.number(2), le(size, width), size_name + " *= 2", 1});
+    ctx.out.open_for({"int", step_name, size / 2, gt(step, 0), step_name + " /= 2", 1});
+    const std::string e = open_elements(ctx, e_name, width / 2 * columns).text();
     // a: the pair whose bit `step` is clear.
-    ctx.out.line("const int a = (" + e + " & ~(" + step + " - 1)) * 2 + (" + e + " & (" + step + " - 1)), b = a + " +
-                 step + ";");
-    ctx.out.line("const " + type + " x = " + keys + "[a], y = " + keys + "[b];");
-    ctx.out.line("const int i = " + order + "[a], j = " + order + "[b];");
-    ctx.out.line("const bool up = (a & " + size + ") == 0 || " + size + " == " + std::to_string(width) +
-                 ", after = (x > y) | ((x == y) & (i > j));");
-    ctx.out.open("if (up == after)");
-    ctx.out.line(keys + "[a] = y;");
-    ctx.out.line(keys + "[b] = x;");
-    ctx.out.line(order + "[a] = j;");
-    ctx.out.line(order + "[b] = i;");
+    ctx.out.let("const int", "a", raw(ctx, "(" + e + " & ~(" + step + " - 1)) * 2 + (" + e + " & (" + step + " - 1))"));
+    const Ex a = int32(ctx, "a"), b = int32(ctx, "b");
+    ctx.out.let("const int", "b", a + step);
+    const auto load = [&](const std::string& of, const char* name, const std::string& array, Ex at) {
+        ctx.out.let("const " + of, name, element(ctx, array, at));
+    };
+    load(type, "x", keys, a);
+    load(type, "y", keys, b);
+    load("int", "i", order, a);
+    load("int", "j", order, b);
+    ctx.out.let("const bool", "up", raw(ctx, "(a & " + size + ") == 0 || " + size + " == " + std::to_string(width)));
+    ctx.out.let("const bool", "after", raw(ctx, "(x > y) | ((x == y) & (i > j))"));
+    ctx.out.open_if(raw(ctx, "up == after"));
+    ctx.out.assign(element(ctx, keys, a), named(ctx, "y"));
+    ctx.out.assign(element(ctx, keys, b), named(ctx, "x"));
+    ctx.out.assign(element(ctx, order, a), named(ctx, "j"));
+    ctx.out.assign(element(ctx, order, b), named(ctx, "i"));
     ctx.out.close();
     ctx.out.close();
     sync(ctx);
@@ -83,11 +89,11 @@ void lower_histogram(Lowering& ctx, ir::InstId id) {
     const ir::ValueId to = ctx.fn.result(inst);
     const int64_t bins = ctx.fn.type(to).shape.elements();
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::vector<std::string> pointers = stage_operands(ctx, id);
-    const std::string counts = scratch_area(ctx, id, "int", scratch_plan(ctx.fn, id).work[0]), e = ctx.out.fresh("e");
-    open_elements(ctx, e, bins);
-    ctx.out.line(counts + "[" + e + "] = 0;");
+    const std::string counts = scratch_area(ctx, id, "int", scratch_plan(ctx.fn, id).work[0]);
+    const Ex e = open_elements(ctx, ctx.out.fresh("e"), bins);
+    ctx.out.assign(element(ctx, counts, e), ctx.pool.number(0));
     ctx.out.close();
     sync(ctx);
     each_register(ctx, in[0], [&](Ex r) {
@@ -97,10 +103,12 @@ void lower_histogram(Lowering& ctx, ir::InstId id) {
         const std::string v = ctx.out.fresh("v");
         // Negative values are huge.
         const bool sign = ctx.fn.elem(in[0]).is_signed;
-        ctx.out.line("const unsigned long long " + v + " = (unsigned long long)" + (sign ? "(long long)" : "") +
-                     at(ctx, in[0], r) + ";");
-        line_if(ctx, both(condition, lt(ctx.pool.name(kernel::Type::u64, v), bins)),
-                "atomicAdd(&" + counts + "[(unsigned)" + v + "], 1);");
+        ctx.out.let("const unsigned long long", v,
+                    raw(ctx, std::string("(unsigned long long)") + (sign ? "(long long)" : "") + at(ctx, in[0], r)));
+        const Ex bin = ctx.pool.name(kernel::Type::u64, v);
+        ctx.out.when(both(condition, lt(bin, bins)));
+        ctx.out.call(kernel::KernelOp::atomic,
+                     {named(ctx, "atomicAdd"), raw(ctx, "&" + element(ctx, counts, u32(bin))), ctx.pool.number(1)});
     });
     sync(ctx);
     fill(ctx, to, [&](Ex r) { return counts + "[" + number_at(ctx, to, r).text() + "]"; });

@@ -4,6 +4,7 @@
 
 #include "lang/gpu/scratch.h"
 #include "lang/joining.h"
+#include "lower/kernel/access/access.h"
 #include "lower/kernel/control/control.h"
 #include "lower/kernel/move/move.h"
 #include "lower/kernel/reduce/lines.h"
@@ -40,14 +41,14 @@ void reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
     const int64_t axis = ctx.fn.attrs(inst)[2];
     const Format& f = ctx.fn.elem(to);
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     Joined joined;
     joined.names = {ctx.out.fresh("x")};
     joined.types = {type_of(ctx, to)};
     joined.join = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) {
-        ctx.out.line(a[0] + " = " + ctx.formats.combine(kind, f, a[0], b[0]) + ";");
+        ctx.out.assign(raw(ctx, a[0]), raw(ctx, ctx.formats.combine(kind, f, a[0], b[0])));
     };
-    ctx.out.line(joined.types[0] + " " + joined.names[0] + "[" + std::to_string(registers(ctx, from)) + "];");
+    ctx.out.declare(joined.types[0], joined.names[0], registers(ctx, from));
     if (const std::string pairs = pair_joining(ctx, id, plan); !pairs.empty()) {
         reduce_joined(ctx, id, joined_pairs(ctx, id, plan, pairs, joined), joined);
     } else {
@@ -57,7 +58,7 @@ void reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
             if (plan.fill) {
                 value = chosen(is_element(ctx, layout(ctx, from), axis, r), value, identity);
             }
-            ctx.out.line(joined.names[0] + "[" + r + "] = " + value + ";");
+            ctx.out.assign(element(ctx, joined.names[0], r), raw(ctx, value));
         });
         reduce_joined(ctx, id, plan, joined);
     }
@@ -69,12 +70,11 @@ void reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
     ctx.out.close();
 }
 
-std::string line_start(Lowering& ctx, const Axis& lines, ir::ValueId to, Ex r) {
+Ex line_start(Lowering& ctx, const Axis& lines, ir::ValueId to, Ex r) {
     const std::string out = ctx.out.fresh("base");
-    ctx.out.line(
-        "const int " + out + " = " +
-        ctx.pool.select(is_real(ctx, to, r), line_base(lines, number_at(ctx, to, r)), ctx.pool.number(0)).text() + ";");
-    return out;
+    ctx.out.let("const int", out,
+                ctx.pool.select(is_real(ctx, to, r), line_base(lines, number_at(ctx, to, r)), ctx.pool.number(0)));
+    return ctx.pool.name(kernel::Type::i32, out);
 }
 
 Ex is_element(Lowering& ctx, const TileLayout& l, int64_t axis, Ex r) {
@@ -103,29 +103,33 @@ void reduce_chain(Lowering& ctx, ir::InstId id) {
             const std::string acc = at(ctx, to, ctx.pool.number(static_cast<int64_t>(r)));
             for (size_t k = 0; k < rows.along[row].size(); ++k) {
                 const std::string x = to_result(ctx, to, from, at(ctx, from, ctx.pool.number(rows.along[row][k])));
-                ctx.out.line(acc + " = " + (k ? ctx.formats.combine(kind, f, acc, x) : x) + ";");
+                ctx.out.assign(raw(ctx, acc), raw(ctx, k ? ctx.formats.combine(kind, f, acc, x) : x));
             }
         }
         return;
     }
     const Axis lines(ctx.fn.type(from).shape, axis);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::string s = scratch_area(ctx, id, type_of(ctx, to), plan.operand[0]);
     stage(ctx, from, s, [&](const std::string& x) { return to_result(ctx, to, from, x); });
     sync(ctx);
     each_register(ctx, to, [&](Ex r) {
-        const std::string acc = ctx.out.fresh("acc"), k = ctx.out.fresh("k"), base = line_start(ctx, lines, to, r);
-        ctx.out.line(type_of(ctx, to) + " " + acc + " = " + s + "[" + base + "];");
-        ctx.out.line("#pragma unroll 1");
-        ctx.out.open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
-        ctx.out.line(
-            acc + " = " +
-            ctx.formats.combine(kind, f, acc, s + "[" + base + " + " + k + " * " + std::to_string(lines.inner) + "]") +
-            ";");
+        const std::string acc = ctx.out.fresh("acc"), k_name = ctx.out.fresh("k");
+        const Ex base = line_start(ctx, lines, to, r);
+        ctx.out.let(type_of(ctx, to), acc, element(ctx, s, base));
+        const Ex k = open_rolled(ctx, k_name, ctx.pool.number(1), ctx.pool.number(lines.n));
+        const std::string next = element(ctx, s, base + k * lines.inner).text();
+        ctx.out.assign(named(ctx, acc), raw(ctx, ctx.formats.combine(kind, f, acc, next)));
         ctx.out.close();
         assign_to(ctx, to, r, acc);
     });
     ctx.out.close();
+}
+
+Ex open_halves(Lowering& ctx, const std::string& name, int64_t half) {
+    const Ex counter = int32(ctx, name);
+    ctx.out.open_for({"int", name, ctx.pool.number(half), gt(counter, 0), name + " >>= 1", 1});
+    return counter;
 }
 
 /// Level by level in place: x[i] = op(x[i], x[i + s]) where i + s < n.
@@ -136,29 +140,24 @@ void reduce_tree(Lowering& ctx, ir::InstId id) {
     const Format& f = ctx.fn.elem(to);
     const Axis lines(ctx.fn.type(from).shape, ctx.fn.attrs(inst)[2]);
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::string s = scratch_area(ctx, id, type_of(ctx, to), scratch_plan(ctx.fn, id).operand[0]);
     stage(ctx, from, s, [&](const std::string& x) { return to_result(ctx, to, from, x); });
     sync(ctx);
     int64_t half = 1;
     while (half * 2 < lines.n) half *= 2;
     if (lines.n > 1) {
-        const std::string h = ctx.out.fresh("half"), pairs = ctx.out.fresh("pairs"), e = ctx.out.fresh("e"),
-                          a = ctx.out.fresh("a");
-        const std::string columns = std::to_string(lines.lines());
-        ctx.out.line("#pragma unroll 1");
-        ctx.out.open("for (int " + h + " = " + std::to_string(half) + "; " + h + " > 0; " + h + " >>= 1)");
-        ctx.out.line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h +
-                     " : " + std::to_string(lines.n) + " - " + h + ";");
-        ctx.out.line("#pragma unroll 1");
-        ctx.out.open("for (int " + e + " = t; " + e + " < " + pairs + " * " + columns + "; " + e +
-                     " += " + std::to_string(group_threads(ctx)) + ")");
+        const std::string h_name = ctx.out.fresh("half"), pairs_name = ctx.out.fresh("pairs"),
+                          e_name = ctx.out.fresh("e"), a_name = ctx.out.fresh("a");
+        const Ex pairs = int32(ctx, pairs_name), e = int32(ctx, e_name), a = int32(ctx, a_name),
+                 h = open_halves(ctx, h_name, half);
+        ctx.out.let("const int", pairs_name, joined_at(h, lines));
+        ctx.out.open_for({"int", e_name, ctx.thread, lt(e, pairs * lines.lines()),
+                          e_name + " += " + std::to_string(group_threads(ctx)), 1});
         // Neighbouring threads take neighbouring elements: the inner dimension first, then the axis.
-        const std::string inner = std::to_string(lines.inner);
-        ctx.out.line("const int " + a + " = " + e + " / (" + pairs + " * " + inner + ") * " +
-                     std::to_string(lines.n * lines.inner) + " + " + e + " % (" + pairs + " * " + inner + ");");
-        const std::string x = s + "[" + a + "]";
-        ctx.out.line(x + " = " + ctx.formats.combine(kind, f, x, s + "[" + a + " + " + h + " * " + inner + "]") + ";");
+        ctx.out.let("const int", a_name, first_of_pair(lines, e, pairs));
+        const Ex x = element(ctx, s, a), other = element(ctx, s, a + h * lines.inner);
+        ctx.out.assign(x, raw(ctx, ctx.formats.combine(kind, f, x.text(), other.text())));
         ctx.out.close();
         sync(ctx);
         ctx.out.close();
@@ -182,11 +181,11 @@ void contract_direct(Lowering& ctx, ir::InstId id) {
             static_cast<size_t>(std::find(rows.first.begin(), rows.first.end(), results[r]) - rows.first.begin());
         TEGULA_CHECK(row < rows.along.size());
         const std::string acc = at(ctx, to, ctx.pool.number(static_cast<int64_t>(r)));
-        ctx.out.line(acc + " = " + zero + ";");
+        ctx.out.assign(raw(ctx, acc), raw(ctx, zero));
         for (int k : rows.along[row]) {
             const std::string a = to_result(ctx, to, in[0], at(ctx, in[0], ctx.pool.number(k))),
                               b = to_result(ctx, to, in[1], at(ctx, in[1], ctx.pool.number(k)));
-            ctx.out.line(acc + " = " + ctx.formats.fma(ctx.fn.elem(to), a, b, acc) + ";");
+            ctx.out.assign(raw(ctx, acc), raw(ctx, ctx.formats.fma(ctx.fn.elem(to), a, b, acc)));
         }
     }
 }
@@ -199,7 +198,7 @@ void lower_contract(Lowering& ctx, ir::InstId id) {
     if (plan.operand[0] < 0) return contract_direct(ctx, id);
     const Axis lines(ctx.fn.type(in[0]).shape, ctx.fn.attrs(inst)[0]);
     declare(ctx, to);
-    ctx.out.open("");
+    ctx.out.open_block();
     std::string s[2];
     for (size_t i = 0; i < 2; ++i) {
         s[i] = scratch_area(ctx, id, type_of(ctx, to), plan.operand[i]);
@@ -207,13 +206,14 @@ void lower_contract(Lowering& ctx, ir::InstId id) {
     }
     sync(ctx);
     each_register(ctx, to, [&](Ex r) {
-        const std::string acc = ctx.out.fresh("acc"), k = ctx.out.fresh("k"), base = line_start(ctx, lines, to, r);
-        ctx.out.line(type_of(ctx, to) + " " + acc + " = " +
-                     ctx.formats.literal(ctx.fn.elem(to), encode(ctx.fn.elem(to), 0.0)) + ";");
-        ctx.out.line("#pragma unroll 1");
-        ctx.out.open("for (int " + k + " = 0; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
-        const std::string at = "[" + base + " + " + k + " * " + std::to_string(lines.inner) + "]";
-        ctx.out.line(acc + " = " + ctx.formats.fma(ctx.fn.elem(to), s[0] + at, s[1] + at, acc) + ";");
+        const std::string acc = ctx.out.fresh("acc"), k_name = ctx.out.fresh("k");
+        const Ex base = line_start(ctx, lines, to, r);
+        ctx.out.let(type_of(ctx, to), acc,
+                    raw(ctx, ctx.formats.literal(ctx.fn.elem(to), encode(ctx.fn.elem(to), 0.0))));
+        const Ex k = open_rolled(ctx, k_name, ctx.pool.number(0), ctx.pool.number(lines.n)),
+                 at = base + k * lines.inner;
+        ctx.out.assign(named(ctx, acc), raw(ctx, ctx.formats.fma(ctx.fn.elem(to), element(ctx, s[0], at).text(),
+                                                                 element(ctx, s[1], at).text(), acc)));
         ctx.out.close();
         assign_to(ctx, to, r, acc);
     });

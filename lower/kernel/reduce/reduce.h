@@ -26,8 +26,10 @@ void reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan);
 std::string pair_joining(Lowering& ctx, ir::InstId id, const ReducePlan& plan);
 ReducePlan joined_pairs(Lowering& ctx, ir::InstId id, const ReducePlan& plan, const std::string& function,
                         const Joined& joined);
-std::string line_start(Lowering& ctx, const Axis& lines, ir::ValueId to,
-                       Ex r);  ///< a variable: where the line of a result begins; ghosts: 0
+/// A variable: where the line of a result begins; ghosts: 0.
+Ex line_start(Lowering& ctx, const Axis& lines, ir::ValueId to, Ex r);
+/// The levels of the tree over lines: "for (int half = 32; half > 0; half >>= 1)"; the counter.
+Ex open_halves(Lowering& ctx, const std::string& name, int64_t half);
 Ex is_element(Lowering& ctx, const TileLayout& l, int64_t axis, Ex r);  ///< no ghost along the axis, or of all
 void reduce_chain(Lowering& ctx, ir::InstId id);
 void reduce_tree(Lowering& ctx, ir::InstId id);

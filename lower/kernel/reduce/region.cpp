@@ -42,7 +42,7 @@ void region_body(Lowering& ctx, ir::BlockId id, const std::vector<std::string>& 
     for (size_t i = 0; i < arguments.size(); ++i) ctx.values.names[body.args[i].v] = arguments[i];
     block(ctx, id);
     const auto yields = ctx.fn.operands(ctx.fn.inst(body.insts.back()));
-    for (size_t i = 0; i < results.size(); ++i) ctx.out.line(results[i] + " = " + name(ctx, yields[i]) + ";");
+    for (size_t i = 0; i < results.size(); ++i) ctx.out.assign(named(ctx, results[i]), raw(ctx, name(ctx, yields[i])));
 }
 
 /// A strided loop over `count` (text) elements; in a region that meets, threads beyond the end repeat element 0 and
@@ -96,7 +96,7 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
         scalar.push_back(name(ctx, tiles[i]));
         results.push_back(name(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i))));
     }
-    ctx.out.open("");
+    ctx.out.open_block();
     if (is_scalar(ctx, tiles[0])) {
         region_step(ctx, body, tiles, init, scalar, results, "");
         return ctx.out.close();
@@ -147,7 +147,7 @@ void lower_scan_region(Lowering& ctx, ir::InstId id) {
     const bool reverse = ctx.fn.attrs(inst)[1] != 0, together = meets_inside(ctx.fn, body);
     const Axis lines(ctx.fn.type(tiles[0]).shape, ctx.fn.attrs(inst)[0]);
     for (uint32_t i = 0; i < n; ++i) declare(ctx, ctx.fn.result(inst, i));
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::vector<std::string> s = stage_operands(ctx, id);
     const auto places = [&](const std::string& number) { return elements(std::span(s).first(n), number); };
     sync(ctx);

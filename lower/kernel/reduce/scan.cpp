@@ -26,30 +26,29 @@ void lower_scan(Lowering& ctx, ir::InstId id) {
         for (std::vector<int> row : rows.along) {
             if (reverse) std::reverse(row.begin(), row.end());
             for (size_t k = 1; k < row.size(); ++k) {
-                const std::string x = at(ctx, to, ctx.pool.number(row[k]));
-                ctx.out.line(x + " = " + ctx.formats.combine(kind, f, at(ctx, to, ctx.pool.number(row[k - 1])), x) +
-                             ";");
+                const std::string x = at(ctx, to, ctx.pool.number(row[k])),
+                                  before = at(ctx, to, ctx.pool.number(row[k - 1]));
+                ctx.out.assign(raw(ctx, x), raw(ctx, ctx.formats.combine(kind, f, before, x)));
             }
         }
         return;
     }
     const Axis lines(ctx.fn.type(from).shape, attrs[1]);
-    ctx.out.open("");
+    ctx.out.open_block();
     const std::string s = scratch_area(ctx, id, type_of(ctx, to), plan.operand[0]);
     stage(ctx, from, s, [&](const std::string& x) { return to_result(ctx, to, from, x); });
     sync(ctx);
-    const std::string c = ctx.out.fresh("c"), base = ctx.out.fresh("base"), acc = ctx.out.fresh("acc"),
-                      k = ctx.out.fresh("k"), place = ctx.out.fresh("place");
-    open_elements(ctx, c, lines.lines());
-    ctx.out.line("const int " + base + " = " + line_base(lines, int32(ctx, c)).text() + ";");
-    const std::string first = reverse ? std::to_string((lines.n - 1) * lines.inner) : "0";
-    ctx.out.line(type_of(ctx, to) + " " + acc + " = " + s + "[" + base + " + " + first + "];");
-    ctx.out.line("#pragma unroll 1");
-    ctx.out.open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
-    const std::string number = reverse ? "(" + std::to_string(lines.n - 1) + " - " + k + ")" : k;
-    ctx.out.line("const int " + place + " = " + base + " + " + number + " * " + std::to_string(lines.inner) + ";");
-    ctx.out.line(acc + " = " + ctx.formats.combine(kind, f, acc, s + "[" + place + "]") + ";");
-    ctx.out.line(s + "[" + place + "] = " + acc + ";");
+    const std::string c_name = ctx.out.fresh("c"), base_name = ctx.out.fresh("base"), acc = ctx.out.fresh("acc"),
+                      k_name = ctx.out.fresh("k"), place_name = ctx.out.fresh("place");
+    const Ex c = open_elements(ctx, c_name, lines.lines()), base = int32(ctx, base_name);
+    ctx.out.let("const int", base_name, line_base(lines, c));
+    ctx.out.let(type_of(ctx, to), acc, element(ctx, s, base + (reverse ? (lines.n - 1) * lines.inner : 0)));
+    const Ex k = open_rolled(ctx, k_name, ctx.pool.number(1), ctx.pool.number(lines.n)),
+             number = reverse ? ctx.pool.number(lines.n - 1) - k : k;
+    ctx.out.let("const int", place_name, base + number * lines.inner);
+    const Ex place = element(ctx, s, int32(ctx, place_name));
+    ctx.out.assign(named(ctx, acc), raw(ctx, ctx.formats.combine(kind, f, acc, place.text())));
+    ctx.out.assign(place, named(ctx, acc));
     ctx.out.close();
     ctx.out.close();
     sync(ctx);
