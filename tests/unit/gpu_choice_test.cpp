@@ -265,7 +265,7 @@ TEST(GpuChoice, ExplainSaysWhy) {
     EXPECT_GT(product.clocks, 0);
     const auto wgmma = std::ranges::find_if(product.rejected, [](const explain::Rejected& r) { return r.row.name == "wgmma.f16.f32"; });
     ASSERT_NE(wgmma, product.rejected.end());
-    EXPECT_EQ(wgmma->code, "extents");
+    EXPECT_EQ(wgmma->code, explain::Rejected::extents);
     EXPECT_EQ(wgmma->why, "M = 16 is no multiple of 64");
     EXPECT_NE(explain::text(note->fact).find("mma.sync.f16.f32 m16n8k16"), std::string::npos);
 }
