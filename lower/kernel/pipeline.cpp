@@ -39,7 +39,8 @@ std::string plan_text(const Lowering& ctx) {
         const std::string start = std::string(row.name) + ": ";
         if (!ctx.plan.runs(row.pass)) out += start + "off: " + std::string(row.doc) + "\n";
         for (uint32_t v = 0; v < names.size(); ++v)
-            if (ctx.plan.has(row.pass, ir::ValueId{v})) out += start + names[v] + " " + std::string(row.decision) + "\n";
+            if (ctx.plan.has(row.pass, ir::ValueId{v}))
+                out += start + names[v] + " " + std::string(row.decision) + "\n";
         if (row.pass == KernelPass::residency && ctx.kernel.resident_programs > 1)
             out += start + std::to_string(ctx.kernel.resident_programs) + " programs share a multiprocessor\n";
     }

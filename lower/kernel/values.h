@@ -26,7 +26,7 @@ std::string name(Lowering& ctx, ir::ValueId v);
 std::string at(Lowering& ctx, ir::ValueId v, Ex r);
 /// The same as an expression; integers of 32 and 64 bits and conditions with their type.
 Ex element_at(Lowering& ctx, ir::ValueId v, Ex r);
-std::string zero(Lowering& ctx, ir::ValueId v);         ///< literal of the element with code 0
+std::string zero(Lowering& ctx, ir::ValueId v);  ///< literal of the element with code 0
 /// "float v12[8];"; nothing after take_over. `aligned`: so that vectors reach it.
 void declare(Lowering& ctx, ir::ValueId v, bool aligned = false);
 std::string array_type(Lowering& ctx, ir::ValueId v);  ///< of the elements of its array: words and pairs are unsigned
@@ -86,7 +86,8 @@ void sync(Lowering& ctx);  ///< all threads of the group meet
 /// annotation.
 std::string scratch(Lowering& ctx, ir::InstId inst, const std::string& type, int64_t bytes);
 /// The place of so many bytes for each of the stages in shared memory, behind all that was taken before.
-int64_t take_shared(Lowering& ctx, explain::Buffer::Use use, std::string of, int64_t bytes, int64_t align, int stages = 1);
+int64_t take_shared(Lowering& ctx, explain::Buffer::Use use, std::string of, int64_t bytes, int64_t align,
+                    int stages = 1);
 void converge(Lowering& ctx);  ///< in front of what whole warps execute together
 
 }  // namespace tegula::lower

@@ -104,7 +104,7 @@ FAULTS = [
     ("identity_of_sums", REDUCTIONS, "lang/joining.cpp", "encode(f, {{f.negative_zero ? -0.0 : 0.0 ==> 0.0}})", ["reduce_identity_test"]),
     ("last_level_of_a_tree", REDUCTIONS, "jit/interp/reduce.cpp", "for (int64_t t = half / 2; {{t > 0 ==> t > 1}}; t /= 2) row.apply(m.chunks, tree, tree", ["interp_tiles_test"]),
     ("nans_of_minima", REDUCTIONS, "lang/joining.cpp", "return {{format.is_bool() ? Op::min : Op::minnum ==> Op::min}};", ["reduce_identity_test"]),
-    ("cuda_chain", REDUCTIONS, "lower/kernel/reduce/reduce.cpp", "ctx.out.open(\"for (int \" + k + {{\" = 1; \" ==> \" = 0; \"}} + k", ["on_cpu tests/run/meetings.tile"]),
+    ("cuda_chain", REDUCTIONS, "lower/kernel/reduce/reduce.cpp", "open_rolled(ctx, k_name, ctx.pool.{{number(1) ==> number(0)}}, ctx.pool.number(lines.n))", ["on_cpu tests/run/meetings.tile"]),
 
     # ---- casts ----
     ("saturating_identity", CASTS, "lower/fold_rules.cpp", "const bool keeps = {{overflow == Overflow::automatic || overflow == Overflow::ieee || n.exact() ==> true}};", ["lower_test"]),

@@ -300,7 +300,9 @@ void CudaPrelude::equals_the_definitions(const std::vector<Format>& all, const s
             RoundSpec spec{round, overflow, round == Round::stochastic ? stochastic_bits(codes[1], codes[1] >> 7) : 0};
             return convert(to, from, codes[0], spec);
         };
-        loop(c, prelude.cast(to, from, "a", round, overflow, round == Round::stochastic ? "b" : "", round == Round::stochastic ? "b >> 7" : ""));
+        lower::Rounding rounding{round, overflow};
+        if (round == Round::stochastic) rounding = {round, overflow, "b", "b >> 7"};
+        loop(c, prelude.cast(to, from, "a", rounding));
         casts.push_back(cases.size() - 1);
     };
     for (const Format& to : all) {
@@ -491,7 +493,7 @@ TEST_F(CudaPrelude, AsksForAllItNeeds) {
     for (const Format& to : some)
         for (const Format& from : some) {
             lower::Formats own(75), bits(75);
-            add_alone(own, to, {from}, own.cast(to, from, "a", Round::rtz, Overflow::automatic));
+            add_alone(own, to, {from}, own.cast(to, from, "a", {.round = Round::rtz}));
             if (to.bits == from.bits) add_alone(bits, to, {from}, bits.bitcast(to, from, "a"));
         }
     Library library;

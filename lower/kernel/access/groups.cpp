@@ -102,9 +102,9 @@ void by_groups_in_loop(Lowering& ctx, const Part& part, bool checked, bool group
 /// Registers one by one; the body is told whether the element needs its bounds.
 void by_groups(Lowering& ctx, const Part& part, bool checked, const std::function<void(Ex r, bool bounds)>& body) {
     const bool groups =
-        ctx.plan.runs(KernelPass::edge_groups) && checked && part.vector == 1 && !is_scalar(ctx, part.value) && !part.mask &&
-        registers(ctx, part.value) % kTogether == 0 && registers(ctx, part.value) <= ctx.values.unroll_limit &&
-        moves_narrow_elements(ctx.fn) &&
+        ctx.plan.runs(KernelPass::edge_groups) && checked && part.vectors.length == 1 && !is_scalar(ctx, part.value) &&
+        !part.mask && registers(ctx, part.value) % kTogether == 0 &&
+        registers(ctx, part.value) <= ctx.values.unroll_limit && moves_narrow_elements(ctx.fn) &&
         part_condition(ctx, part, ctx.pool.number(0), true) != part_condition(ctx, part, ctx.pool.number(0), false) &&
         group_inside(ctx, part, 0, 1);
     if (groups) ctx.plan.decide(KernelPass::edge_groups, part.value);

@@ -96,17 +96,17 @@ void store_elements(Lowering& ctx, const Part& part, bool checked) {
 
 /// The body gets the first register of each vector.
 void by_vectors(Lowering& ctx, const Part& part, const std::function<void(Ex r)>& body) {
-    const int count = registers(ctx, part.value) / part.vector;
-    each(ctx, count, [&](Ex group) { body(group * part.vector); });
+    const int count = registers(ctx, part.value) / part.vectors.length;
+    each(ctx, count, [&](Ex group) { body(group * part.vectors.length); });
 }
 
 /// Fills `to` with the vector that starts at register r; where it is not in the tensor with `otherwise`, or zeros if
 /// that is empty. Of one that straddles the tensor's edge what lies inside.
 void load_vector(Lowering& ctx, const Part& part, Ex r, Ex to, bool checked, Ex otherwise) {
     const size_t element = ctx.fn.elem(part.tensor).container_bytes(),
-                 bytes = static_cast<size_t>(part.vector) * element;
+                 bytes = static_cast<size_t>(part.vectors.length) * element;
     const Ex from = address(ctx, part, r);
-    if (checked && part.inside == Part::first)
+    if (checked && part.vectors.inside == Vectors::first)
         return ctx.out.call(KernelOp::load, {to, named(ctx, first_function(ctx, bytes, element, true, part.caching)),
                                              from, first_bytes(ctx, part, r)});
     const Ex ok = part_condition(ctx, part, r, checked);
@@ -120,12 +120,13 @@ void load_vector(Lowering& ctx, const Part& part, Ex r, Ex to, bool checked, Ex 
 
 /// Into `wide`, an array of all registers as they lie in memory.
 void load_vectors(Lowering& ctx, const Part& part, Ex wide, bool checked) {
-    const std::string type = wide_type(static_cast<size_t>(part.vector) * ctx.fn.elem(part.tensor).container_bytes());
+    const std::string type =
+        wide_type(static_cast<size_t>(part.vectors.length) * ctx.fn.elem(part.tensor).container_bytes());
     by_vectors(ctx, part, [&](Ex r) {
         const Ex to = raw(ctx, "*(" + type + "*)(" + wide.text() + " + " + r + ")");
         const bool others = part.other && !part_condition(ctx, part, r, checked).is_true();
         if (others)
-            each(ctx, part.vector,
+            each(ctx, part.vectors.length,
                  [&](Ex i) { ctx.out.assign(element(wide, r + i), raw(ctx, other_text(ctx, part, r + i))); });
         load_vector(ctx, part, r, to, checked, others ? to : Ex());
     });
@@ -134,10 +135,10 @@ void load_vectors(Lowering& ctx, const Part& part, Ex wide, bool checked) {
 /// The vector that starts at register r, from `wide`, or what of it lies inside.
 void store_vector(Lowering& ctx, const Part& part, Ex r, Ex wide, bool checked) {
     const size_t element = ctx.fn.elem(part.tensor).container_bytes(),
-                 bytes = static_cast<size_t>(part.vector) * element;
+                 bytes = static_cast<size_t>(part.vectors.length) * element;
     const std::string type = wide_type(bytes);
     const Ex to = address(ctx, part, r), value = raw(ctx, "*(const " + type + "*)" + wide);
-    if (checked && part.inside == Part::first)
+    if (checked && part.vectors.inside == Vectors::first)
         return ctx.out.call(KernelOp::store, {named(ctx, first_function(ctx, bytes, element, false, part.caching)), to,
                                               value, first_bytes(ctx, part, r)});
     const Ex ok = both(owns(ctx, layout(ctx, part.value), r), part_condition(ctx, part, r, checked));
@@ -152,15 +153,15 @@ void store_vector(Lowering& ctx, const Part& part, Ex r, Ex wide, bool checked) 
 Ex stored_vector(Lowering& ctx, const Part& part, Ex r) {
     const ir::ValueId v = part.value;
     if (!ctx.plan.has(KernelPass::round_in_store, v)) {
-        const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vector);
-        each(ctx, part.vector, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
+        const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vectors.length);
+        each(ctx, part.vectors.length, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
         return wide;
     }
     ctx.formats.need("pairs");
     const ir::Inst& cast = *ctx.fn.def(v);
     const ir::ValueId from = ctx.fn.operands(cast)[0];
-    const Ex wide = array(ctx, "alignas(16) unsigned", "wide", part.vector / 2);
-    each(ctx, part.vector / 2, [&](Ex i) {
+    const Ex wide = array(ctx, "alignas(16) unsigned", "wide", part.vectors.length / 2);
+    each(ctx, part.vectors.length / 2, [&](Ex i) {
         const Ex low = r + i * 2;
         ctx.out.assign(element(wide, i), raw(ctx, pair_function(ctx, cast) + "(" + at(ctx, from, low) + ", " +
                                                       at(ctx, from, low + 1) + ")"));
@@ -174,8 +175,8 @@ void store_vectors(Lowering& ctx, const Part& part, bool checked) {
 
 /// How many bytes of the vector that starts at register r lie inside: none, all of them (or more), or the first few.
 Ex first_bytes(Lowering& ctx, const Part& part, Ex r) {
-    const Part::Axis& axis = part.axes[static_cast<size_t>(part.vector_axis)];
-    Ex ok = part_condition(ctx, part, r, true, part.vector_axis);
+    const Part::Axis& axis = part.axes[static_cast<size_t>(part.vectors.axis)];
+    Ex ok = part_condition(ctx, part, r, true, part.vectors.axis);
     if (ctx.fn.inst(part.inst).op == ir::Op::store) ok = both(owns(ctx, layout(ctx, part.value), r), ok);
     const Ex at = coordinate(ctx, layout(ctx, part.value), axis.dim, r) - axis.low;
     const auto bytes = static_cast<int64_t>(ctx.fn.elem(part.tensor).container_bytes());
@@ -187,7 +188,7 @@ Ex first_bytes(Lowering& ctx, const Part& part, Ex r) {
 /// wide ones would take its registers at once.
 bool has_one_path(const Lowering& ctx, const Part& part) {
     return is_vectors(part) &&
-           (is_whole(part) || (part.inside == Part::whole_vectors && ctx.fn.elem(part.tensor).bits >= 32));
+           (is_whole(part) || (part.vectors.inside == Vectors::whole && ctx.fn.elem(part.tensor).bits >= 32));
 }
 
 /// Vectors without conditions, whatever the launch. Known before the bounds of ranges are, which are conditions.
@@ -195,12 +196,12 @@ bool is_whole(const Part& part) {
     bool bounded = false;
     for (size_t a = 0; a < part.axes.size(); ++a)
         bounded = bounded || (part.access.axes[a].kind == ir::Access::range && part.axes[a].size);
-    return part.vector > 1 && !part.shifted && part.whole.is_true() && !bounded;
+    return part.vectors.length > 1 && !part.vectors.shifted && part.whole.is_true() && !bounded;
 }
 
 /// Can all of it be done by vectors, those at the tensor's edge under a condition or in part?
 bool is_vectors(const Part& part) {
-    return is_whole(part) || (part.vector > 1 && !part.shifted && part.inside != Part::any);
+    return is_whole(part) || (part.vectors.length > 1 && !part.vectors.shifted && part.vectors.inside != Vectors::any);
 }
 
 bool stores_vectors(Lowering& ctx, ir::InstId id) {
@@ -212,13 +213,14 @@ void load_wide(Lowering& ctx, const Part& part) {
     const ir::ValueId v = part.value;
     if (has_one_path(ctx, part)) return load_vectors(ctx, part, named(ctx, name(ctx, v)), true);
     const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", registers(ctx, v));
-    if (part.shifted) {
+    if (part.vectors.shifted) {
         load_shifted(ctx, part, wide);
     } else {
         ctx.out.open_if(part.whole);
         load_vectors(ctx, part, wide, false);
         ctx.out.otherwise();
-        part.inside == Part::any ? load_elements(ctx, part, wide, true) : load_vectors(ctx, part, wide, true);
+        part.vectors.inside == Vectors::any ? load_elements(ctx, part, wide, true)
+                                            : load_vectors(ctx, part, wide, true);
         ctx.out.close();
     }
     each_register(ctx, v, [&](Ex r) { ctx.out.assign(raw(ctx, at(ctx, v, r)), element(wide, r)); });
@@ -230,7 +232,7 @@ void lower_load(Lowering& ctx, ir::InstId id) {
     declare(ctx, ctx.fn.result(id), true);
     ctx.out.open_block();
     const Part part = part_of(ctx, id);
-    if (part.vector == 1)
+    if (part.vectors.length == 1)
         load_elements(ctx, part, named(ctx, name(ctx, part.value)), true);
     else
         load_wide(ctx, part);
@@ -243,17 +245,17 @@ void lower_store(Lowering& ctx, ir::InstId id) {
     ctx.out.open_block();
     Part part = part_of(ctx, id);
     if (store_collides(ctx.fn, id)) part_last(ctx, part);
-    if (part.vector == 1) {
+    if (part.vectors.length == 1) {
         store_elements(ctx, part, true);
-    } else if (part.shifted) {
+    } else if (part.vectors.shifted) {
         store_shifted(ctx, part);
-    } else if (part.inside == Part::whole_vectors || is_whole(part)) {
+    } else if (part.vectors.inside == Vectors::whole || is_whole(part)) {
         store_vectors(ctx, part, true);
     } else {
         ctx.out.open_if(part.whole);
         store_vectors(ctx, part, false);
         ctx.out.otherwise();
-        part.inside == Part::first ? store_vectors(ctx, part, true) : store_elements(ctx, part, true);
+        part.vectors.inside == Vectors::first ? store_vectors(ctx, part, true) : store_elements(ctx, part, true);
         ctx.out.close();
     }
     ctx.out.close();

@@ -113,8 +113,8 @@ void part_bounds(Lowering& ctx, Part& part, size_t number) {
     const Access::Axis& a = part.access.axes[number];
     Part::Axis& axis = part.axes[number];
     if (a.kind != Access::range || !axis.size) return;
-    const bool few =
-        registers(ctx, part.value) <= kFewTests * part.vector && !part.shifted && part.inside != Part::first;
+    const bool few = registers(ctx, part.value) <= kFewTests * part.vectors.length && !part.vectors.shifted &&
+                     part.vectors.inside != Vectors::first;
     if (a.step != 1 || few) {
         part.whole = both(part.whole, is_whole(ctx, part, number));
         return;
@@ -318,15 +318,13 @@ void part_vector(Lowering& ctx, Part& part) {
     const size_t element = ctx.fn.elem(part.tensor).container_bytes();
     const Part::Axis& axis = part.axes[static_cast<size_t>(wide.axis)];
     const int vector = wide.vector;
-    part.vector = vector;
-    part.vector_axis = wide.axis;
-    part.shifted = wide.shifted;
+    part.vectors = {.length = vector, .axis = wide.axis, .shifted = wide.shifted};
     if (axis.index.valid() && power_of_two_divisor(ctx.fn, axis.index) % vector)
         part.whole = both(part.whole, eq(axis.start & (vector - 1), 0));
     else if (!axis.size || ctx.fn.gpu->tensors[p].whole)
-        part.inside = Part::whole_vectors;
+        part.vectors.inside = Vectors::whole;
     else if (static_cast<size_t>(vector) * element >= 8 && !part.other.value.valid())
-        part.inside = Part::first;
+        part.vectors.inside = Vectors::first;
     part.whole = both(part.fixed, part.whole);
 }
 

@@ -6,6 +6,16 @@
 
 namespace tegula::lower {
 
+/// The wide accesses that a part is made of.
+struct Vectors {
+    enum Inside { any, first, whole };
+
+    int length = 1;        ///< elements of one; 1: elements one by one
+    int axis = -1;         ///< along which a vector lies
+    bool shifted = false;  ///< they start at any element (access/shifted.cpp)
+    Inside inside = any;   ///< of the elements of a vector at the tensor's edge: any, the first n, all or none
+};
+
 struct Part {
     ir::InstId inst;
     ir::ValueId tensor, value;  ///< `value` has the part's shape and layout: the result, or what is stored
@@ -29,17 +39,10 @@ struct Part {
     Ex whole;          ///< uniform: no element leaves the tensor through a range, and wide accesses are aligned
     bool narrow = false;  ///< `whole` cannot be told in 64 bits
     Ex base;              ///< u64 variable: offset of the part's start and of the thread
-    bool in_pieces =
-        false;  ///< a layout by expressions whose offset is `base` plus `terms`: what a register adds, times pitches
+    /// A layout by expressions whose offset is `base` plus `terms`: what a register adds, times pitches.
+    bool in_pieces = false;
     std::vector<std::pair<LayoutExpr, Ex>> terms;
-    int vector = 1;        ///< elements of a wide access
-    bool shifted = false;  ///< vectors start at any element (access/shifted.cpp)
-    int vector_axis = -1;  ///< along which they lie
-    enum {
-        any,
-        first,
-        whole_vectors
-    } inside = any;  ///< of the elements of a vector at the tensor's edge: any, the first n, all or none
+    Vectors vectors;
 };
 
 bool is_plain(const ir::Access& access);  ///< neither masked nor gathered, and zero out of range

@@ -13,8 +13,12 @@ namespace {
 
 constexpr const char* kFunnel =
     R"(// 32 of 64 bits, from bit `by` of the lower word on, or `by` bits before the upper one; by < 32.
-__device__ __forceinline__ unsigned $_down(unsigned low, unsigned high, int by) { return __funnelshift_r(low, high, by); }
-__device__ __forceinline__ unsigned $_up(unsigned low, unsigned high, int by) { return __funnelshift_l(low, high, by); }
+__device__ __forceinline__ unsigned $_down(unsigned low, unsigned high, int by) {
+    return __funnelshift_r(low, high, by);
+}
+__device__ __forceinline__ unsigned $_up(unsigned low, unsigned high, int by) {
+    return __funnelshift_l(low, high, by);
+}
 )";
 
 constexpr const char* kRead = R"(// The words that hold a vector; `from` is aligned.
@@ -35,9 +39,11 @@ __device__ __forceinline__ void $(const unsigned* vector, int before, unsigned* 
 }
 )";
 constexpr const char* kWrite =
-    R"(// Writes the bytes [begin, end) of a vector; the lane before (behind) holds the one before (behind) it where it joins.
+    R"(// Writes the bytes [begin, end) of a vector; the lane before (behind) holds the one before (behind) it where it
+// joins.
 template <int kWords>
-__device__ __forceinline__ void $(void* to, const unsigned* word, int begin, int end, bool joins_before, bool joins_behind) {
+__device__ __forceinline__ void $(void* to, const unsigned* word, int begin, int end, bool joins_before,
+                                  bool joins_behind) {
     constexpr int kBytes = 4 * kWords, kSize = sizeof(TYPE);
     const int before = (int)((unsigned long long)to & 3), head = 4 - before;
     const unsigned left = FUNNEL_up(__shfl_up_sync(0xffffffffu, word[kWords - 1], 1), word[0], 8 * before);
@@ -51,14 +57,16 @@ __device__ __forceinline__ void $(void* to, const unsigned* word, int begin, int
         #pragma unroll
         for (int p = 0; p < 4 - kSize; p += kSize) {
             SINGLE((unsigned char*)to + p, (TYPE)(word[0] >> 8 * p), !joined && p < head);
-            SINGLE((unsigned char*)to + kBytes - kSize - p, (TYPE)(word[kWords - 1] >> (32 - 8 * kSize - 8 * p)), !leaves && p < before);
+            SINGLE((unsigned char*)to + kBytes - kSize - p, (TYPE)(word[kWords - 1] >> (32 - 8 * kSize - 8 * p)),
+                   !leaves && p < before);
         }
     } else if (end > 0) {
         const bool first = joined && end >= head;
         if (first) STORE(at, left);
         #pragma unroll
         for (int p = 0; p < kBytes; p += kSize)
-            SINGLE((unsigned char*)to + p, (TYPE)(word[p / 4] >> 8 * (p % 4)), p >= begin && p < end && !(first && p < head));
+            SINGLE((unsigned char*)to + p, (TYPE)(word[p / 4] >> 8 * (p % 4)),
+                   p >= begin && p < end && !(first && p < head));
     }
 }
 )";
@@ -87,9 +95,10 @@ std::string funnel(Lowering& ctx) { return support(ctx, "funnel", "funnel", kFun
 /// Reads first, shifts later: the words of all vectors are under way at once.
 void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
     const ir::ValueId v = part.value;
-    const auto a = static_cast<size_t>(part.vector_axis);
+    const auto a = static_cast<size_t>(part.vectors.axis);
     const Part::Axis& axis = part.axes[a];
-    const int bytes = part.vector * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()), words = bytes / 4;
+    const int bytes = part.vectors.length * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()),
+              words = bytes / 4;
     const std::string size = std::to_string(ctx.fn.elem(part.tensor).container_bytes()), count = std::to_string(words),
                       funnels = funnel(ctx);
     const std::string read =
@@ -102,9 +111,9 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
     const std::string reaches = support(ctx, "reach", "reach", kReach);
     ctx.out.let("const int", reach_name,
                 ctx.pool.call(kernel::Type::i32, reaches,
-                              {axis.start, extent(ctx, part.tensor, part.vector_axis),
-                               ctx.pool.number(part.access.axes[a].extent + part.vector)}));
-    ctx.out.declare("unsigned", word_name, registers(ctx, v) / part.vector * (words + 1));
+                              {axis.start, extent(ctx, part.tensor, part.vectors.axis),
+                               ctx.pool.number(part.access.axes[a].extent + part.vectors.length)}));
+    ctx.out.declare("unsigned", word_name, registers(ctx, v) / part.vectors.length * (words + 1));
     // In integers: what is the same for all vectors is then found to be.
     const auto before_of = [&](Ex r) {
         const std::string before = ctx.out.fresh("before");
@@ -113,19 +122,19 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
                                  part_offset(ctx, part, r).text() + ") * " + size + "u & 3u)"));
         return int32(ctx, before);
     };
-    const auto words_of = [&](Ex r) { return word + " + " + (r / part.vector * (words + 1)).text(); };
+    const auto words_of = [&](Ex r) { return word + " + " + (r / part.vectors.length * (words + 1)).text(); };
     by_vectors(ctx, part, [&](Ex r) {
         const std::string edge_name = ctx.out.fresh("edge");
         const Ex before = before_of(r), edge = named(ctx, edge_name);
         const Ex at = coordinate(ctx, layout(ctx, v), axis.dim, r),
                  bytes_left = (reach - at) * static_cast<int64_t>(ctx.fn.elem(part.tensor).container_bytes());
         const Ex inside = both(ge(at, low), ge(bytes_left, ctx.pool.number(bytes + 4) - before));
-        ctx.out.open_if(both(part_condition(ctx, part, r, true, part.vector_axis), inside));
+        ctx.out.open_if(both(part_condition(ctx, part, r, true, part.vectors.axis), inside));
         ctx.out.line(read + "<" + count + ">((const unsigned char*)" + name(ctx, part.tensor) + " + ((" +
                      part_offset(ctx, part, r).text() + ") * " + size + " - " + before + "), " + words_of(r) + ");");
         ctx.out.otherwise();
-        ctx.out.declare("alignas(16) " + type_of(ctx, v), edge_name, part.vector);
-        each(ctx, part.vector, [&](Ex i) { load_element(ctx, part, r + i, element(edge, i), true); });
+        ctx.out.declare("alignas(16) " + type_of(ctx, v), edge_name, part.vectors.length);
+        each(ctx, part.vectors.length, [&](Ex i) { load_element(ctx, part, r + i, element(edge, i), true); });
         ctx.out.line(place + "<" + count + ">((const unsigned*)" + edge + ", " + before + ", " + words_of(r) + ");");
         ctx.out.close();
     });
@@ -141,7 +150,7 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
 
 void store_shifted(Lowering& ctx, const Part& part) {
     const ir::ValueId v = part.value;
-    const auto a = static_cast<size_t>(part.vector_axis);
+    const auto a = static_cast<size_t>(part.vectors.axis);
     const Part::Axis& axis = part.axes[a];
     const size_t size_of_element = ctx.fn.elem(part.tensor).container_bytes();
     const std::string size = std::to_string(size_of_element),
@@ -150,17 +159,17 @@ void store_shifted(Lowering& ctx, const Part& part) {
     text = replaced(replaced(text, "STORE", access_function(ctx, "unsigned", false, false, part.caching)), "SINGLE",
                     access_function(ctx, single, false, true, part.caching));
     const std::string write = support(ctx, "write words " + single + part.caching.stem, "write_words", text);
-    const int lanes = joined_lanes(layout(ctx, v), axis.dim, part.vector);
+    const int lanes = joined_lanes(layout(ctx, v), axis.dim, part.vectors.length);
     const Ex lane = ctx.thread & (lanes - 1), low = axis.low ? axis.low : ctx.pool.number(0);
     const Ex stop = axis.count ? axis.low + axis.count : ctx.pool.number(part.access.axes[a].extent);
     converge(ctx);
     by_vectors(ctx, part, [&](Ex r) {
-        const Ex ok = both(owns(ctx, layout(ctx, v), r), part_condition(ctx, part, r, true, part.vector_axis));
-        const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vector);
-        each(ctx, part.vector, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
+        const Ex ok = both(owns(ctx, layout(ctx, v), r), part_condition(ctx, part, r, true, part.vectors.axis));
+        const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vectors.length);
+        each(ctx, part.vectors.length, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
         const Ex place = coordinate(ctx, layout(ctx, v), axis.dim, r),
                  bytes = ctx.pool.number(static_cast<int64_t>(size_of_element));
-        ctx.out.line(write + "<" + std::to_string(part.vector * static_cast<int>(size_of_element) / 4) + ">(" +
+        ctx.out.line(write + "<" + std::to_string(part.vectors.length * static_cast<int>(size_of_element) / 4) + ">(" +
                      name(ctx, part.tensor) + " + (" + part_offset(ctx, part, r).text() + "), (const unsigned*)" +
                      wide + ", " + ((low - place) * bytes).text() + ", " +
                      ctx.pool.select(ok, (stop - place) * bytes, ctx.pool.number(0)).text() + ", " +

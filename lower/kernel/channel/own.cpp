@@ -49,20 +49,20 @@ void own_put(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
                             chosen(part_condition(ctx, part, at, true), from, fill));
         });
     };
-    if (part.vector * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()) < 4) return elements();
+    if (part.vectors.length * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()) < 4) return elements();
     const std::string other = form.fill ? fill : "";
     if (part.whole.is_true()) return own_vectors(ctx, part, true, to, other);
     ctx.out.open_if(part.whole);  // the usual case, for all threads alike: addresses are one and constants
     own_vectors(ctx, part, false, to, other);
     ctx.out.otherwise();
-    part.inside == Part::whole_vectors ? own_vectors(ctx, part, true, to, other) : elements();
+    part.vectors.inside == Vectors::whole ? own_vectors(ctx, part, true, to, other) : elements();
     ctx.out.close();
 }
 
 /// `fill`: text of what elements out of range are, "" for zero.
 void own_vectors(Lowering& ctx, const Part& part, bool checked, Ex to, const std::string& fill) {
     ctx.formats.need("shared");
-    const int size = static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()), bytes = part.vector * size;
+    const int size = static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()), bytes = part.vectors.length * size;
     const Ex base = ctx.pool.name(kernel::Type::other, name(ctx, part.tensor)), all = ctx.pool.number(bytes),
              zero = ctx.pool.number(0);
     by_vectors(ctx, part, [&](Ex r) {
@@ -78,7 +78,7 @@ void own_vectors(Lowering& ctx, const Part& part, bool checked, Ex to, const std
         ctx.out.open_if(inside);
         copy(offset, all);
         ctx.out.otherwise();
-        each(ctx, part.vector, [&](Ex i) { store_to_shared(ctx, part.value, slot + i * size, fill); });
+        each(ctx, part.vectors.length, [&](Ex i) { store_to_shared(ctx, part.value, slot + i * size, fill); });
         ctx.out.close();
     });
 }

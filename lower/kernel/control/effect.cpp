@@ -19,7 +19,7 @@ using kernel::KernelOp;
 namespace {
 
 constexpr const char* kTakeRecord =
-    R"(// A place for a record of that many words, filled in up to the program's number; null: no room, or nobody listens.
+    R"(// A place for a record of that many words, filled in up to the program's number; null: no room, or no listener.
 __device__ unsigned long long* $(unsigned long long* report, int instruction, int words, unsigned long long program) {
     if (!report) return nullptr;
     const unsigned long long at = atomicAdd(report, (unsigned long long)words);

@@ -168,7 +168,8 @@ void end_fused(Lowering& ctx, const Part* store) {
         if (all.size() > 1) ctx.plan.decide(KernelPass::fuse_tiles, f.value);
         if (uses(ctx, f.value) > f.uses) declare(ctx, f.value);
     }
-    int group = store ? store->vector : 1;  // registers that a step of the loop takes: a vector of the widest access
+    // Registers that a step of the loop takes: a vector of the widest access.
+    int group = store ? store->vectors.length : 1;
     for (const Fused& f : all) group = std::max(group, f.vector);
     // What is too much for one unrolled loop are several, over parts of the registers: cut by operations, all tiles
     // alive at the cut would be arrays. Tiles that no register file holds stay one loop, and so does arithmetic of
@@ -207,7 +208,7 @@ void fused_group(Lowering& ctx, const std::vector<Fused>& all, Ex first, int cou
                       unrolled(ctx, count)});
     fused_elements(ctx, all);
     ctx.out.close();
-    for (int i = 0; store && i < count; i += store->vector) {
+    for (int i = 0; store && i < count; i += store->vectors.length) {
         const Ex r = first + i;
         store_vector(ctx, *store, r, stored_vector(ctx, *store, r), true);
     }
@@ -268,7 +269,7 @@ bool join_load(Lowering& ctx, ir::InstId id) {
     const Part part = part_ahead(ctx, id);
     const ir::ValueId v = part.value;
     fuse(ctx, v, [&](Ex r) { return ctx.values.names[v.v] + "_w[" + r + " - g]"; });
-    ctx.fusing.pending.back().vector = part.vector;
+    ctx.fusing.pending.back().vector = part.vectors.length;
     ctx.fusing.pending.back().load = [&ctx, part](Ex r, Ex to) { load_vector(ctx, part, r, to, true); };
     return true;
 }
@@ -281,8 +282,8 @@ bool join_store(Lowering& ctx, ir::InstId id) {
                      [](const Fused& f) { return f.load != nullptr; }))
         return false;
     const ir::ValueId v = ctx.fn.operands(ctx.fn.inst(id)).back();
-    if (!fused(ctx, ctx.plan.has(KernelPass::round_in_store, v) ? ctx.fn.operands(*ctx.fn.def(v))[0] : v) || !stores_vectors(ctx, id))
-        return false;
+    const bool rounded = ctx.plan.has(KernelPass::round_in_store, v);
+    if (!fused(ctx, rounded ? ctx.fn.operands(*ctx.fn.def(v))[0] : v) || !stores_vectors(ctx, id)) return false;
     const Part part = part_ahead(ctx, id);
     end_fused(ctx, &part);
     return true;

@@ -55,8 +55,7 @@ void lower_iota(Lowering& ctx, ir::InstId id) {
     const ir::ValueId v = ctx.fn.result(inst);
     const auto axis = static_cast<int>(ctx.fn.attrs(inst)[0]);
     assign(ctx, v, [&](Ex r) {
-        return ctx.formats.cast(ctx.fn.elem(v), int_format(32, true), coordinate(ctx, layout(ctx, v), axis, r).atom(),
-                                Round::rne, Overflow::automatic);
+        return ctx.formats.cast(ctx.fn.elem(v), int_format(32, true), coordinate(ctx, layout(ctx, v), axis, r).atom());
     });
 }
 
@@ -141,8 +140,8 @@ std::string pair_function(const Lowering& ctx, const ir::Inst& cast) {
 
 namespace {
 
-/// The store that alone takes the cast's result, where it is able to round: a bulk store of the same block, or one right
-/// behind the cast.
+/// The store that alone takes the cast's result, where it is able to round: a bulk store of the same block, or one
+/// right behind the cast.
 ir::InstId rounding_store(const Lowering& ctx, ir::InstId id) {
     const ir::Inst& cast = ctx.fn.inst(id);
     if (pair_function(ctx, cast).empty()) return {};
@@ -174,7 +173,6 @@ void lower_cast(Lowering& ctx, ir::InstId id) {
     if (ctx.plan.has(KernelPass::round_in_store, v)) return;
     const auto in = ctx.fn.operands(inst);
     const auto attrs = ctx.fn.attrs(inst);
-    const auto round = static_cast<Round>(attrs[0]);
     const Format &to = ctx.fn.elem(v), &from = ctx.fn.elem(in[0]);
     if (can_decode(ctx, inst)) {
         declare(ctx, v);
@@ -192,15 +190,16 @@ void lower_cast(Lowering& ctx, ir::InstId id) {
         return decode_pairs(ctx, v, in[0]);
     if (const std::string two = pair_function(ctx, inst); pairs && !two.empty()) return cast_pairs(ctx, v, in[0], two);
     assign(ctx, v, [&](Ex r) {
-        std::string random, index;
-        if (round == Round::stochastic) {
-            random = name(ctx, in[1]);
-            index = is_scalar(ctx, v) ? "0ull" : "(unsigned long long)" + logical_number(ctx, layout(ctx, v), r);
-        } else if (round == Round::bits) {
-            random =
+        Rounding rounding{static_cast<Round>(attrs[0]), static_cast<Overflow>(attrs[1])};
+        if (rounding.round == Round::stochastic) {
+            rounding.random = name(ctx, in[1]);
+            rounding.index =
+                is_scalar(ctx, v) ? "0ull" : "(unsigned long long)" + logical_number(ctx, layout(ctx, v), r);
+        } else if (rounding.round == Round::bits) {
+            rounding.random =
                 "(unsigned long long)(" + at(ctx, in[1], r) + ") << " + std::to_string(64 - ctx.fn.elem(in[1]).bits);
         }
-        return ctx.formats.cast(to, from, at(ctx, in[0], r), round, static_cast<Overflow>(attrs[1]), random, index);
+        return ctx.formats.cast(to, from, at(ctx, in[0], r), rounding);
     });
 }
 

@@ -61,8 +61,8 @@ std::string Formats::cast_name(const Format& to, const Format& from, Round round
     return "cast_" + tag(to) + "_" + tag(from) + suffix(round) + excess;
 }
 
-std::string Formats::cast(const Format& to, const Format& from, const std::string& v, Round round, Overflow overflow,
-                          const std::string& random, const std::string& index) {
+std::string Formats::cast(const Format& to, const Format& from, const std::string& v, const Rounding& rounding) {
+    const auto& [round, overflow, random, index] = rounding;
     const bool from_whole = from.is_int() || from.is_bool();
     if (to == from && !to.is_float() && round == Round::rne && overflow == Overflow::automatic) return v;
     if (to.is_bool()) {
@@ -78,8 +78,7 @@ std::string Formats::cast(const Format& to, const Format& from, const std::strin
                         : to.is_int() ? float_to_integer(to, from, v, round)
                                       : float_cast(to, from, v, round, overflow);
     if (!quick.empty()) return quick;
-    if (is_prefix_of_float(to) && is_native_float(from) && from.bits == 32)
-        return prefix_cast(to, v, round, overflow, random, index);
+    if (is_prefix_of_float(to) && is_native_float(from) && from.bits == 32) return prefix_cast(to, v, rounding);
     if (may_look_up) return table_cast(to, from, v, round, overflow);
     const std::string name = cast_name(to, from, round, overflow);
     const std::string call = name + "(" + v + (by_bits ? ", " + random : "") + (by_seed ? ", " + index : "") + ")";
@@ -103,8 +102,8 @@ std::string Formats::cast(const Format& to, const Format& from, const std::strin
 
 /// From float: something is added below the quantum, and what is below is cut off; a carry out of the largest number
 /// makes an infinity.
-std::string Formats::prefix_cast(const Format& to, const std::string& v, Round round, Overflow overflow,
-                                 const std::string& random, const std::string& index) {
+std::string Formats::prefix_cast(const Format& to, const std::string& v, const Rounding& rounding) {
+    const auto& [round, overflow, random, index] = rounding;
     const unsigned cut = 23u - to.man_bits;
     const std::string below = text::hex((uint64_t{1} << cut) - 1, false);
     std::string added = "0u";

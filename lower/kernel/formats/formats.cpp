@@ -262,7 +262,7 @@ std::string Formats::directed_expression(ir::Op op, const Format& f, std::span<c
     if (text::is_native_float(f)) return call;
     Format wide = work(f) == Work::real32 ? float_format(8, 23) : float_format(11, 52);
     wide.name = canonical_name(wide);
-    return cast(f, wide, call, ir::rounded_op(op).round, Overflow::automatic);
+    return cast(f, wide, call, {.round = ir::rounded_op(op).round});
 }
 
 std::string Formats::float_expression(ir::Op op, const Format& f, std::span<const Known> operands) {

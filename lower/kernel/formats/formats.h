@@ -15,6 +15,14 @@
 
 namespace tegula::lower {
 
+/// How a conversion rounds (RoundSpec), with u64 expressions of what is random in it.
+struct Rounding {
+    Round round = Round::rne;
+    Overflow overflow = Overflow::automatic;
+    std::string random = {};  ///< the seed of stochastic rounding, or what rounding by bits adds
+    std::string index = {};   ///< stochastic rounding: the number of the element
+};
+
 class Formats {
 public:
     /// For an architecture, 90 for sm_90a; 0: for any.
@@ -27,10 +35,8 @@ public:
     std::string literal(const Format& f, uint64_t code);
     /// The expression of an elementwise op on operands, all of format f; the result is f, or bool.
     std::string elementwise(ir::Op op, const Format& f, std::span<const Known> operands);
-    /// One rounding from format to format. `random`, else empty: the seed of stochastic rounding, which `index` goes
-    /// with, or as rounding by bits adds it (RoundSpec); both are u64.
-    std::string cast(const Format& to, const Format& from, const std::string& value, Round round, Overflow overflow,
-                     const std::string& random = "", const std::string& index = "");
+    /// One rounding from format to format.
+    std::string cast(const Format& to, const Format& from, const std::string& value, const Rounding& rounding = {});
     std::string bitcast(const Format& to, const Format& from, const std::string& value);
     /// Value of an element as double or float (exact) and back by rne, for reductions and products that work in an
     /// accumulator type.
@@ -82,8 +88,7 @@ private:
     std::string float_cast(const Format& to, const Format& from, const std::string& value, Round round,
                            Overflow overflow);
     std::string int_expression(ir::Op op, const Format& f, std::span<const Known> operands);
-    std::string prefix_cast(const Format& to, const std::string& value, Round round, Overflow overflow,
-                            const std::string& random, const std::string& index);
+    std::string prefix_cast(const Format& to, const std::string& value, const Rounding& rounding);
     std::string directed_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     std::string float_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     std::string fixed_expression(ir::Op op, const Format& f, std::span<const Known> operands);

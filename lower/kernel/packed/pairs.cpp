@@ -200,9 +200,9 @@ bool make_pairs(Lowering& ctx, ir::InstId id) {
     }
     const std::string function =
         support(ctx, stem, stem,
-                        replaced(replaced(replaced(kOperation, "PARAMETERS", parameters), "INSTRUCTION",
-                                          pair_instruction(inst.op, bf16, ctx.fn.gpu->arch->number)),
-                                 "INPUTS", inputs));
+                replaced(replaced(replaced(kOperation, "PARAMETERS", parameters), "INSTRUCTION",
+                                  pair_instruction(inst.op, bf16, ctx.fn.gpu->arch->number)),
+                         "INPUTS", inputs));
     each(ctx, pairs, [&](Ex p) {
         std::string arguments;
         for (const ir::ValueId o : operands) arguments += (arguments.empty() ? "" : ", ") + pair_at(ctx, o, p * 2);

@@ -43,10 +43,15 @@ std::string hex(uint32_t v) {
     return out;
 }
 
-/// PTX of a step whose value is `to`; `arch` decides how sums of bf16 are spelt.
-std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const std::string& to, const std::string& a,
-                     const std::string& b, const std::string& c, const std::string& thread_number,
+/// What PTX calls a step's value, its operands and the number of the thread that it takes.
+struct StepNames {
+    std::string to, a, b, c, thread_number;
+};
+
+/// PTX of a step; `arch` decides how sums of bf16 are spelt.
+std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const StepNames& names,
                      const std::function<std::string(uint32_t)>& constant) {
+    const auto& [to, a, b, c, thread_number] = names;
     const std::string head = " " + to + ", " + a + ", ", x = hex(s.x);
     const bool fused =
         target == Fmt::bf16 &&
@@ -538,8 +543,8 @@ void fill_pair_table(Lowering& ctx) {
     std::string list;
     for (uint64_t code = 0; code < 16; ++code)
         list += (code ? ", " : "") + std::to_string(convert(to, from, extend_code(from, code)));
-    const std::string values = support(ctx, "values of pairs " + list, "values",
-                                               "__device__ const unsigned short $[16] = {" + list + "};\n");
+    const std::string values =
+        support(ctx, "values of pairs " + list, "values", "__device__ const unsigned short $[16] = {" + list + "};\n");
     ctx.formats.need("shared");
     const std::string table = "shared + " + number(ctx.packed.pairs_at);
     ctx.out.line("#pragma unroll 4");
@@ -573,10 +578,8 @@ std::string decode_function(Lowering& ctx, const DecodePlan& plan) {
         const auto n =
             s.op == DecodeStep::look_up ? static_cast<int64_t>(plan.numbers.size()) : static_cast<int64_t>(s.x);
         const std::string thread_number = "%" + number(pairs + plan.words + n);
-        body += "        \"" +
-                ptx_text(s, plan.target, ctx.fn.gpu->arch->number, "t" + number(static_cast<int64_t>(k)), value(s.a),
-                         value(s.b), value(s.c), thread_number, constant) +
-                "\\n\"\n";
+        const StepNames names{"t" + number(static_cast<int64_t>(k)), value(s.a), value(s.b), value(s.c), thread_number};
+        body += "        \"" + ptx_text(s, plan.target, ctx.fn.gpu->arch->number, names, constant) + "\\n\"\n";
     }
     const bool converts = std::any_of(plan.steps.begin(), plan.steps.end(),
                                       [](const DecodeStep& s) { return s.op >= DecodeStep::halves; });
@@ -600,9 +603,9 @@ std::string decode_function(Lowering& ctx, const DecodePlan& plan) {
     for (size_t n = 0; n < plan.numbers.size(); ++n) input("n" + number(static_cast<int64_t>(n)));
     if (plan.looks_up()) input("table");
     return support(ctx, "decode " + body, "decode",
-                           "// Packed codes to pairs: " + plan.text() + ".\n__device__ __forceinline__ void $(" +
-                               parameters + ") {\n    asm(\n" + body + "        \"}\"\n        : " + outputs +
-                               "\n        : " + inputs + ");\n}\n");
+                   "// Packed codes to pairs: " + plan.text() + ".\n__device__ __forceinline__ void $(" + parameters +
+                       ") {\n    asm(\n" + body + "        \"}\"\n        : " + outputs + "\n        : " + inputs +
+                       ");\n}\n");
 }
 
 /// A cast of words to words of pairs of 16-bit floats or of four bytes.

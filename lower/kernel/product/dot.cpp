@@ -29,7 +29,7 @@ void lower_dot_scaled(Lowering& ctx, ir::InstId id) {
 /// first, as the interpreter does.
 std::string factor(Lowering& ctx, ir::ValueId v, const Format& to, bool tf32, const std::string& element) {
     const auto cast = [&](const Format& t, const Format& f, const std::string& x, Round round = Round::rne) {
-        return t == f ? x : ctx.formats.cast(t, f, x, round, Overflow::automatic);
+        return t == f ? x : ctx.formats.cast(t, f, x, {.round = round});
     };
     const Format& f = ctx.fn.elem(v);
     std::string x;

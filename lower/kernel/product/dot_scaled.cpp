@@ -58,7 +58,7 @@ void add_scaled(Lowering& ctx, ir::InstId id, const BlockScales& s, Ex k, Ex sum
     const ir::ValueId to = ctx.fn.result(inst);
     const Format &f32 = ctx.fn.types().format(id_of(Fmt::f32)), &f = ctx.fn.elem(to);
     const auto cast = [&](const Format& t, const Format& from, const std::string& x) {
-        return t == from ? x : ctx.formats.cast(t, from, x, Round::rne, Overflow::automatic);
+        return t == from ? x : ctx.formats.cast(t, from, x);
     };
     const auto scale = [&](size_t d, Ex r) {
         const Ex block = k / s[d].block;

@@ -115,8 +115,8 @@ void take_tensor_memory(Lowering& ctx) {
     const int columns = allocated_columns(*ctx.fn.gpu);
     if (!columns) return;
     for (const char* section : {"shared", "mbarrier", "tcgen05"}) ctx.formats.need(section);
-    const int64_t at =
-        take_shared(ctx, explain::Buffer::barriers, "products", 16, 8);  // the barrier, and where the columns' address is put
+    // The barrier, and where the address of the columns is put.
+    const int64_t at = take_shared(ctx, explain::Buffer::barriers, "products", 16, 8);
     TEGULA_CHECK(ctx.kernel.shared_bytes <= ctx.fn.gpu->arch->shared_bytes, "no room for the barrier of products");
     const auto variable = [&](const char* stem) { return ctx.pool.name(kernel::Type::u32, ctx.out.fresh(stem)); };
     ctx.tensor.products = variable("products");

@@ -26,7 +26,7 @@ std::string order_key(Lowering& ctx, const Format& f, bool nan_first) {
     } else {
         ctx.formats.need("bits");
         const Format& real = ctx.fn.types().format(id_of(wide ? Fmt::f64 : Fmt::f32));
-        const std::string value = f == real ? "v" : ctx.formats.cast(real, f, "v", Round::rne, Overflow::automatic);
+        const std::string value = f == real ? "v" : ctx.formats.cast(real, f, "v");
         body = std::string(wide ? "const double" : "const float") + " x = " + value + "; const " + type +
                " b = " + (wide ? "double_bits" : "float_bits") + "(x); return x != x ? " +
                (nan_first ? "0" : "~(" + type + ")0") + " : b & " + top + " ? ~b : b | " + top + ";";

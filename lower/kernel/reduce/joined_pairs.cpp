@@ -92,7 +92,7 @@ ReducePlan joined_pairs(Lowering& ctx, ir::InstId id, const ReducePlan& plan, co
     }
     const auto decoded = [&](const std::string& half, int r) {
         return ctx.formats.cast(ctx.fn.elem(from), ctx.fn.elem(narrow),
-                                half + "(" + two + "[" + std::to_string(r / 2) + "])", Round::rne, Overflow::automatic);
+                                half + "(" + two + "[" + std::to_string(r / 2) + "])");
     };
     for (const int r : live) {
         const Ex x = element(ctx, joined.names[0], ctx.pool.number(r));

@@ -17,7 +17,7 @@ using ir::ReduceKind;
 
 std::string to_result(Lowering& ctx, ir::ValueId result, ir::ValueId operand, const std::string& element) {
     if (ctx.fn.type(result).elem == ctx.fn.type(operand).elem) return element;
-    return ctx.formats.cast(ctx.fn.elem(result), ctx.fn.elem(operand), element, Round::rne, Overflow::automatic);
+    return ctx.formats.cast(ctx.fn.elem(result), ctx.fn.elem(operand), element);
 }
 
 void lower_reduce(Lowering& ctx, ir::InstId id) {

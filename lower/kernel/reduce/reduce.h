@@ -43,12 +43,5 @@ std::string to_result(Lowering& ctx, ir::ValueId result, ir::ValueId operand,
 void contract_direct(Lowering& ctx, ir::InstId id);
 void sort_network(Lowering& ctx, int64_t width, int64_t columns, const std::string& keys, const std::string& order,
                   const std::string& type);
-void region_body(Lowering& ctx, ir::BlockId block, const std::vector<std::string>& arguments,
-                 const std::vector<std::string>& results);
-void region_loop(Lowering& ctx, const std::string& count, bool together,
-                 const std::function<void(const std::string& e, const std::string& keeps)>& body);
-void region_step(Lowering& ctx, ir::BlockId body, std::span<const ir::ValueId> tiles,
-                 const std::vector<std::string>& left, const std::vector<std::string>& right,
-                 const std::vector<std::string>& to, const std::string& keeps);
 
 }  // namespace tegula::lower

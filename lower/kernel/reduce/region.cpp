@@ -32,8 +32,6 @@ std::vector<std::string> elements(std::span<const std::string> arrays, const std
     return out;
 }
 
-}  // namespace
-
 /// The block's statements with its arguments standing for variables; its yields go to `results`.
 void region_body(Lowering& ctx, ir::BlockId id, const std::vector<std::string>& arguments,
                  const std::vector<std::string>& results) {
@@ -64,10 +62,16 @@ void region_loop(Lowering& ctx, const std::string& count, bool together,
     ctx.out.close();
 }
 
+/// The author's function, and the tiles that it joins.
+struct Region {
+    ir::BlockId body;
+    std::span<const ir::ValueId> tiles;
+};
+
 /// One application: arguments from these texts, results through temporaries to these places.
-void region_step(Lowering& ctx, ir::BlockId body, std::span<const ir::ValueId> tiles,
-                 const std::vector<std::string>& left, const std::vector<std::string>& right,
-                 const std::vector<std::string>& to, const std::string& keeps) {
+void region_step(Lowering& ctx, const Region& region, const std::vector<std::string>& left,
+                 const std::vector<std::string>& right, const std::vector<std::string>& to, const std::string& keeps) {
+    const auto& [body, tiles] = region;
     std::vector<std::string> arguments, values;
     for (const auto* side : {&left, &right})
         for (size_t i = 0; i < tiles.size(); ++i) {
@@ -84,11 +88,13 @@ void region_step(Lowering& ctx, ir::BlockId body, std::span<const ir::ValueId> t
     if (!keeps.empty()) ctx.out.close();
 }
 
+}  // namespace
+
 void lower_reduce_region(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const size_t n = inst.results.count;
     const auto tiles = ctx.fn.operands(inst).subspan(0, n), inits = ctx.fn.operands(inst).subspan(n);
-    const ir::BlockId body = ctx.fn.blocks(inst)[0];
+    const Region region{ctx.fn.blocks(inst)[0], tiles};
     std::vector<std::string> init, scalar, results;
     for (size_t i = 0; i < n; ++i) {
         declare(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i)));
@@ -98,10 +104,10 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
     }
     ctx.out.open_block();
     if (is_scalar(ctx, tiles[0])) {
-        region_step(ctx, body, tiles, init, scalar, results, "");
+        region_step(ctx, region, init, scalar, results, "");
         return ctx.out.close();
     }
-    const bool together = meets_inside(ctx.fn, body);
+    const bool together = meets_inside(ctx.fn, region.body);
     const Axis lines(ctx.fn.type(tiles[0]).shape, ctx.fn.attrs(inst)[0]);
     const std::vector<std::string> s = stage_operands(ctx, id);
     const auto places = [&](const std::string& number) { return elements(std::span(s).first(n), number); };
@@ -120,8 +126,7 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
                         const std::string a = ctx.out.fresh("at"), row = "(" + pairs + " * " + inner + ")";
                         ctx.out.line("const int " + a + " = " + e + " / " + row + " * " +
                                      std::to_string(lines.n * lines.inner) + " + " + e + " % " + row + ";");
-                        region_step(ctx, body, tiles, places(a), places(a + " + " + h + " * " + inner), places(a),
-                                    keeps);
+                        region_step(ctx, region, places(a), places(a + " + " + h + " * " + inner), places(a), keeps);
                     });
         sync(ctx);
         ctx.out.close();
@@ -129,7 +134,7 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
     region_loop(ctx, std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
         const std::string a = ctx.out.fresh("at");
         ctx.out.line("const int " + a + " = " + line_base(lines, int32(ctx, e)).text() + ";");
-        region_step(ctx, body, tiles, init, places(a), places(a), keeps);
+        region_step(ctx, region, init, places(a), places(a), keeps);
     });
     sync(ctx);
     for (uint32_t i = 0; i < n; ++i) {
@@ -143,8 +148,8 @@ void lower_scan_region(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const size_t n = inst.results.count;
     const auto tiles = ctx.fn.operands(inst);
-    const ir::BlockId body = ctx.fn.blocks(inst)[0];
-    const bool reverse = ctx.fn.attrs(inst)[1] != 0, together = meets_inside(ctx.fn, body);
+    const Region region{ctx.fn.blocks(inst)[0], tiles};
+    const bool reverse = ctx.fn.attrs(inst)[1] != 0, together = meets_inside(ctx.fn, region.body);
     const Axis lines(ctx.fn.type(tiles[0]).shape, ctx.fn.attrs(inst)[0]);
     for (uint32_t i = 0; i < n; ++i) declare(ctx, ctx.fn.result(inst, i));
     ctx.out.open_block();
@@ -159,7 +164,7 @@ void lower_scan_region(Lowering& ctx, ir::InstId id) {
         ctx.out.open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
         ctx.out.line("const int " + at + " = " + base + " + " +
                      (reverse ? "(" + std::to_string(lines.n - 1) + " - " + k + ")" : k) + " * " + stride + ";");
-        region_step(ctx, body, tiles, places(at + (reverse ? " + " : " - ") + stride), places(at), places(at), keeps);
+        region_step(ctx, region, places(at + (reverse ? " + " : " - ") + stride), places(at), places(at), keeps);
         ctx.out.close();
     });
     sync(ctx);
