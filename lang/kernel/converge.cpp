@@ -73,7 +73,8 @@ private:
     }
     int visit(const Item& item, Ex e) {
         if (--budget_ < 0) return 1;
-        if (e->op == Op::text || e->op == Op::index) return of_mentions(item, p_.mentions(e));
+        if (e->op == Op::text || e->op == Op::index || e->op == Op::pointee)
+            return of_mentions(item, p_.mentions(e));
         if (e->op == Op::call && (e->text == "uniform" || e->text == "__shfl_sync")) return 32;
         if (e->operands.size() == 2 && is_thread(Ex(e->operands[0])) && e->operands[1]->op == Op::constant)
             if (const int known = of_thread(e->op, e->operands[1]->value)) return known;

@@ -123,6 +123,11 @@ Ex Pool::index(Type type, Ex array, Ex number) {
     return intern(Op::index, type, 0, {}, operands, facts_of(type));
 }
 
+Ex Pool::pointee(Type type, std::string_view c_type, Ex address) {
+    const Ex operands[] = {address};
+    return intern(Op::pointee, type, 0, c_type, operands, facts_of(type));
+}
+
 Ex Pool::unary(Op op, Type type, Ex a) {
     const std::optional<int64_t> known = a.constant();
     const Ex operands[] = {a};

@@ -23,7 +23,8 @@ enum class Op : uint8_t {
     constant,
     text,   ///< a name, or an expression that was made as text
     call,   ///< NAME(operands)
-    index,  ///< operand 0 [operand 1]
+    index,    ///< operand 0 [operand 1]
+    pointee,  ///< *(TEXT*)operand, *operand without a text
     cast,   ///< to the node's type
     negate,
     invert,  ///< of a condition
@@ -117,6 +118,8 @@ public:
     Ex call(Type type, std::string_view function, std::initializer_list<Ex> operands, const Facts& facts = {});
     Ex call(Type type, std::string_view function, std::span<const Ex> operands);
     Ex index(Type type, Ex array, Ex number);
+    /// What lies at an address, read or written as `c_type`; empty: as the address says.
+    Ex pointee(Type type, std::string_view c_type, Ex address);
     Ex unary(Op op, Type type, Ex a);
     Ex binary(Op op, Ex a, Ex b);
     Ex select(Ex condition, Ex yes, Ex no);

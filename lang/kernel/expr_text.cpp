@@ -89,6 +89,7 @@ int strength(const Node& n) {
         case Op::index:
             return kPrimary;
         case Op::cast:
+        case Op::pointee:
         case Op::negate:
         case Op::invert:
             return kUnary;
@@ -123,6 +124,11 @@ public:
                 out_ += '[';
                 print(*n.operands[1]);
                 out_ += ']';
+                break;
+            case Op::pointee:
+                out_ += '*';
+                if (!n.text.empty()) out_ += "(" + std::string(n.text) + "*)";
+                operand(*n.operands[0], kUnary);
                 break;
             case Op::cast:
                 out_ += std::string("(") + c_type(n.type) + ")";

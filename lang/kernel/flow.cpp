@@ -261,9 +261,10 @@ private:
         return out;
     }
 
+    static bool is_memory(Ex e) { return e->op == Op::index || e->op == Op::pointee; }
     void read_memory(const Item& item, Ex e, std::vector<Access>& out, int& budget) {
         if (!e || --budget < 0) return;
-        if (e->op == Op::index) {
+        if (is_memory(e)) {
             const Area area = p_.area(item, e);
             if (area.name != kNone &&
                 (area.variable == kNone || !p_.variables[static_cast<size_t>(area.variable)].size))
@@ -282,7 +283,7 @@ private:
             read_memory(item, assign->value, out, budget);
             const size_t first = out.size();
             read_memory(item, assign->place, out, budget);
-            if (out.size() > first && assign->place->op == Op::index) out[first].written = true;
+            if (out.size() > first && is_memory(assign->place)) out[first].written = true;
         }
         if (const Call* call = p_.call(item)) {
             std::vector<Area> areas;

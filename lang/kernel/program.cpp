@@ -30,6 +30,7 @@ bool is_place(Ex e) {
     switch (e->op) {
         case Op::text:
         case Op::index:
+        case Op::pointee:
             return true;
         case Op::add:
             return is_place(Ex(e->operands[0]));
@@ -386,6 +387,9 @@ const std::vector<Mention>& Program::mentions(Ex e) {
             add(mentions(array));
         }
         add(mentions(at));
+    } else if (e->op == Op::pointee) {
+        add(mentions(Ex(e->operands[0])));
+        if (!out.empty()) out.front().indexed = true;
     } else {
         for (const Node* o : e->operands) add(mentions(Ex(o)));
     }
@@ -404,7 +408,8 @@ int Program::root(Ex e) {
 }
 
 Area Program::area(const Item& item, Ex e) {
-    while ((e->op == Op::call && e->operands.size() == 1) || e->op == Op::cast) e = Ex(e->operands[0]);
+    while ((e->op == Op::call && e->operands.size() == 1) || e->op == Op::cast || e->op == Op::pointee)
+        e = Ex(e->operands[0]);
     Area out;
     out.name = root(e);
     if (out.name == kNone) return out;

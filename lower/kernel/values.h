@@ -47,6 +47,10 @@ inline Ex raw(Lowering& ctx, std::string_view text) { return ctx.pool.text(kerne
 /// A variable of such a type, an array or a pointer.
 inline Ex named(Lowering& ctx, std::string_view name) { return ctx.pool.name(kernel::Type::other, name); }
 inline Ex element(Ex array, Ex r) { return array->pool->index(kernel::Type::other, array, r); }
+/// What lies at an address, as `type`; empty: as the address says.
+inline Ex pointee(std::string_view type, Ex address) {
+    return address->pool->pointee(kernel::Type::other, type, address);
+}
 /// What the pragma of a loop of so many iterations says.
 inline int unrolled(const Lowering& ctx, int64_t iterations) {
     return iterations <= ctx.values.unroll_limit ? kernel::kUnrollAll : 1;

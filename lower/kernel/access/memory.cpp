@@ -123,7 +123,7 @@ void load_vectors(Lowering& ctx, const Part& part, Ex wide, bool checked) {
     const std::string type =
         wide_type(static_cast<size_t>(part.vectors.length) * ctx.fn.elem(part.tensor).container_bytes());
     by_vectors(ctx, part, [&](Ex r) {
-        const Ex to = raw(ctx, "*(" + type + "*)(" + wide.text() + " + " + r + ")");
+        const Ex to = pointee(type, raw(ctx, wide.text() + " + " + r));
         const bool others = part.other && !part_condition(ctx, part, r, checked).is_true();
         if (others)
             each(ctx, part.vectors.length,
@@ -137,7 +137,7 @@ void store_vector(Lowering& ctx, const Part& part, Ex r, Ex wide, bool checked) 
     const size_t element = ctx.fn.elem(part.tensor).container_bytes(),
                  bytes = static_cast<size_t>(part.vectors.length) * element;
     const std::string type = wide_type(bytes);
-    const Ex to = address(ctx, part, r), value = raw(ctx, "*(const " + type + "*)" + wide);
+    const Ex to = address(ctx, part, r), value = pointee("const " + type, wide);
     if (checked && part.vectors.inside == Vectors::first)
         return ctx.out.call(KernelOp::store, {named(ctx, first_function(ctx, bytes, element, false, part.caching)), to,
                                               value, first_bytes(ctx, part, r)});

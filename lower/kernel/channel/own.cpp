@@ -96,7 +96,7 @@ void own_get(Lowering& ctx, ir::InstId id, Ring& r) {
         const Ex first = slot * per;
         const std::string wide = ctx.out.fresh("wide");
         ctx.out.declare("alignas(16) " + type_of(ctx, v), wide, per);
-        ctx.out.call(KernelOp::load_shared, {ctx.pool.text(Type::other, "*(uint4*)" + wide, false),
+        ctx.out.call(KernelOp::load_shared, {pointee("uint4", named(ctx, wide)),
                                              ctx.pool.text(Type::other, "uint4", true), own_slot(ctx, v, from, first)});
         each(ctx, per, [&](Ex i) {
             ctx.out.assign(ctx.pool.index(Type::other, tile, first + i),

@@ -104,19 +104,19 @@ void split_publish(Lowering& ctx) {
     }
     ctx.out.call(KernelOp::fence_gpu);
     sync(ctx);
-    const Ex arrived = raw(ctx, "*arrived"), counter = named(ctx, "counter"), first_thread = eq(ctx.thread, 0);
+    const Ex arrived = pointee("", named(ctx, "arrived")), counter = named(ctx, "counter"), first_thread = eq(ctx.thread, 0);
     ctx.out.let("unsigned* const", "arrived",
                 raw(ctx, "(unsigned*)(shared + " + std::to_string(ctx.split.shared) + ")"));
     ctx.out.let("unsigned* const", "counter", raw(ctx, arrivals + " + " + first));
     ctx.out.when(first_thread);
     ctx.out.call(KernelOp::atomic_get, {arrived, named(ctx, "atomicAdd"), counter, raw(ctx, "1u")});
     sync(ctx);
-    ctx.out.open_if(raw(ctx, "*arrived != (unsigned)" + split_parts(ctx) + " - 1"));
+    ctx.out.open_if(raw(ctx, arrived + " != (unsigned)" + split_parts(ctx) + " - 1"));
     give_tensor_memory(ctx);  // what it held was read before the meeting
     ctx.out.line("return;");
     ctx.out.close();
     ctx.out.call(KernelOp::fence_gpu);
-    assign_if(ctx, first_thread, raw(ctx, "*counter"), ctx.pool.number(0));  // for the next launch
+    assign_if(ctx, first_thread, pointee("", counter), ctx.pool.number(0));  // for the next launch
 }
 
 /// The next totals of the totals and a stretch's sums.

@@ -202,7 +202,7 @@ void fused_group(Lowering& ctx, const std::vector<Fused>& all, Ex first, int cou
         const std::string type = wide_type(static_cast<size_t>(f.vector) * ctx.fn.elem(f.value).container_bytes());
         ctx.out.declare("alignas(16) " + type_of(ctx, f.value), wide, count);
         for (int i = 0; i < count; i += f.vector)
-            f.load(first + i, raw(ctx, "*(" + type + "*)(" + wide + " + " + number(i) + ")"));
+            f.load(first + i, pointee(type, raw(ctx, wide + " + " + number(i))));
     }
     ctx.out.open_for({"int", kRegister, first, lt(int32(ctx, kRegister), first + count), std::string("++") + kRegister,
                       unrolled(ctx, count)});

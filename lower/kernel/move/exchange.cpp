@@ -91,7 +91,7 @@ void exchange_side(Lowering& ctx, const TileLayout& l, const ExchangeText& e, co
     for (const WordAccess& a : accesses(l, e.plan, vector)) {
         const std::string address = linear ? base + " ^ " + std::to_string(a.first)
                                            : e.function + "(" + number(ctx.pool.number(a.elements[0][0])).text() + ")";
-        const Ex place = raw(ctx, "*(" + word + "*)(" + e.pointer + " + (" + address + "))");
+        const Ex place = pointee(word, raw(ctx, e.pointer + " + (" + address + ")"));
         if (one_of_copies)
             ctx.out.open_if(mine);
         else
@@ -101,9 +101,9 @@ void exchange_side(Lowering& ctx, const TileLayout& l, const ExchangeText& e, co
             list += (list.empty() ? "" : ", ") + tile + "[" + std::to_string(r[0]) + "]";
         ctx.out.declare("alignas(16) " + e.type, "p", vector, write ? " = {" + list + "}" : "");
         if (write)
-            ctx.out.assign(place, raw(ctx, "*(const " + word + "*)p"));
+            ctx.out.assign(place, pointee("const " + word, named(ctx, "p")));
         else
-            ctx.out.assign(raw(ctx, "*(" + word + "*)p"), place);
+            ctx.out.assign(pointee(word, named(ctx, "p")), place);
         for (size_t i = 0; i < a.elements.size() && !write; ++i)
             for (int r : a.elements[i])
                 ctx.out.assign(element(ctx, tile, ctx.pool.number(r)),

@@ -76,15 +76,15 @@ void to_shared(Lowering& ctx, ir::InstId id) {
     each(ctx, registers(ctx, from) / vector, [&](Ex i) {
         const Ex r = i * vector, mine = owns(ctx, l, r);
         if (!mine.is_true()) ctx.out.open_if(mine);
-        std::string value = name(ctx, from) + "[" + r.text() + "]";
+        Ex value = element(ctx, name(ctx, from), r);
         if (vector > 1) {
             std::string list;
             for (int k = 0; k < vector; ++k) list += (k ? ", " : "") + name(ctx, from) + "[" + (r + k).text() + "]";
             ctx.out.declare("alignas(16) " + type, "p", vector, " = {" + list + "}");
-            value = "*(const " + word + "*)p";
+            value = pointee("const " + word, named(ctx, "p"));
         }
         const std::string address = shared_address(ctx, s, coordinates_of(ctx, from, r)).atom();
-        ctx.out.assign(raw(ctx, "*(" + word + "*)(" + name(ctx, to) + " + " + address + ")"), raw(ctx, value));
+        ctx.out.assign(pointee(word, raw(ctx, name(ctx, to) + " + " + address)), value);
         if (!mine.is_true()) ctx.out.close();
     });
 }
@@ -94,7 +94,7 @@ void from_shared(Lowering& ctx, ir::InstId id) {
     const SharedLayout& s = ctx.fn.placement(from).smem;
     const TileLayout& l = layout(ctx, to);
     const int vector = access_elements(l, s), bytes = vector * s.elem_bytes;
-    const std::string type = type_of(ctx, to), word = wide_type(static_cast<size_t>(bytes));
+    const std::string type = type_of(ctx, to), word = vector == 1 ? type : wide_type(static_cast<size_t>(bytes));
     declare(ctx, to);
     const SplitAddresses split = split_addresses(l, s, vector);
     const std::string start = split.above.empty() ? std::string() : ctx.out.fresh("start");
@@ -105,11 +105,11 @@ void from_shared(Lowering& ctx, ir::InstId id) {
         const Ex address = start.empty()
                                ? shared_address(ctx, s, coordinates_of(ctx, to, r))
                                : (int32(ctx, start) ^ rename(ctx, split.crossing, i)) + rename(ctx, split.above, i);
-        const std::string place = name(ctx, from) + " + " + address.atom();
+        const Ex place = pointee("const " + word, raw(ctx, name(ctx, from) + " + " + address.atom()));
         if (vector == 1)
-            return assign_to(ctx, to, r, chosen(ok, "*(const " + type + "*)(" + place + ")", zero(ctx, to)));
+            return assign_to(ctx, to, r, chosen(ok, place.text(), zero(ctx, to)));
         ctx.out.declare("alignas(16) " + type, "p", vector, ok.is_true() ? "" : " = {}");
-        assign_if(ctx, ok, raw(ctx, "*(" + word + "*)p"), raw(ctx, "*(const " + word + "*)(" + place + ")"));
+        assign_if(ctx, ok, pointee(word, named(ctx, "p")), place);
         for (int k = 0; k < vector; ++k) assign_to(ctx, to, r + k, "p[" + std::to_string(k) + "]");
     });
 }
@@ -123,9 +123,9 @@ void between_shared(Lowering& ctx, ir::InstId id) {
     open_elements(ctx, e, a.shape.elements());
     const std::vector<Ex> c = coordinates_in(a.shape, ctx.pool.counter(e, a.shape.elements()));
     const auto place = [&](ir::ValueId v, const SharedLayout& l) {
-        return "(" + name(ctx, v) + " + " + shared_address(ctx, l, c).atom() + ")";
+        return raw(ctx, name(ctx, v) + " + " + shared_address(ctx, l, c).atom());
     };
-    ctx.out.assign(raw(ctx, "*(" + type + "*)" + place(to, b)), raw(ctx, "*(const " + type + "*)" + place(from, a)));
+    ctx.out.assign(pointee(type, place(to, b)), pointee("const " + type, place(from, a)));
     ctx.out.close();
 }
 

@@ -92,8 +92,7 @@ public:
                 const auto byte = [&](int i) { return lower::at(ctx_, slab_.tile, r + i); };
                 const Ex word = spelled(ctx_, word_of(ctx_, {byte(0), byte(1), byte(2), byte(3)}));
                 ctx_.out.when(mine(r, c));
-                const std::string address = (pointer() + number(c)).text();
-                ctx_.out.assign(ctx_.pool.text(kernel::Type::u32, "*(unsigned*)(" + address + ")", true), word);
+                ctx_.out.assign(pointee("unsigned", pointer() + number(c)), word);
             });
         }
         each_register(ctx_, slab_.tile, [&](Ex r) {
