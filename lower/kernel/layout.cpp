@@ -76,21 +76,17 @@ Ex digit(const TileLayout& l, int d, Ex r) {
     return (r >> static_cast<int64_t>(l.reg.size())) / below % l.odd[dim] << l.bits[dim];
 }
 
-/// What register `r` decides of a coordinate, what thread t does, and both: the sum where they are additive.
-Ex from_register(const TileLayout& l, int d, Ex r) { return digit(l, d, r) + linear(columns(l, l.reg, d), r); }
-
-Ex from_thread(const TileLayout& l, int d, Ex t) { return linear(columns(l, thread_bases(l), d), t); }
-
+/// A coordinate where what register and thread decide of it is no sum.
 Ex from_both(const TileLayout& l, int d, Ex r, Ex t) {
-    return digit(l, d, r) + (linear(columns(l, l.reg, d), r) ^ from_thread(l, d, t));
+    return digit(l, d, r) + (linear(columns(l, l.reg, d), r) ^ thread_part(l, d, t));
 }
 
 /// The index expression of one dimension as functions of r and t.
 std::string dimension_text(const TileLayout& l, int d, bool additive, Ex r, Ex t) {
     const std::string n = std::to_string(d), head = "    static __device__ __forceinline__ int ";
     if (!additive) return head + "at" + n + "(int r, int t) { return " + from_both(l, d, r, t).text() + "; }\n";
-    return head + "register" + n + "([[maybe_unused]] int r) { return " + from_register(l, d, r).text() + "; }\n" +
-           head + "thread" + n + "([[maybe_unused]] int t) { return " + from_thread(l, d, t).text() + "; }\n" + head +
+    return head + "register" + n + "([[maybe_unused]] int r) { return " + register_part(l, d, r).text() + "; }\n" +
+           head + "thread" + n + "([[maybe_unused]] int t) { return " + thread_part(l, d, t).text() + "; }\n" + head +
            "at" + n + "(int r, int t) { return register" + n + "(r) + thread" + n + "(t); }\n";
 }
 
@@ -144,18 +140,12 @@ std::string layout_name(Lowering& ctx, const TileLayout& l) {
     return it->second;
 }
 
-Ex register_part(const TileLayout& l, int d, Ex r) { return from_register(l, d, r); }
+Ex register_part(const TileLayout& l, int d, Ex r) { return digit(l, d, r) + linear(columns(l, l.reg, d), r); }
 
-Ex thread_part(const TileLayout& l, int d, Ex t) { return from_thread(l, d, t); }
+Ex thread_part(const TileLayout& l, int d, Ex t) { return linear(columns(l, thread_bases(l), d), t); }
 
 Ex coordinate(Lowering& ctx, const TileLayout& l, int d, Ex r) {
-    return is_additive(l, d) ? from_register(l, d, r) + from_thread(l, d, ctx.thread) : from_both(l, d, r, ctx.thread);
-}
-
-Ex padded_number(Lowering& ctx, const TileLayout& l, Ex r) {
-    int64_t count = 1;
-    for (int d = 0; d < l.shape.rank; ++d) count *= l.padded(d);
-    return ctx.pool.call(kernel::Type::i32, layout_name(ctx, l) + "::padded", {r, ctx.thread}, kernel::below(count));
+    return is_additive(l, d) ? register_part(l, d, r) + thread_part(l, d, ctx.thread) : from_both(l, d, r, ctx.thread);
 }
 
 Ex logical_number(Lowering& ctx, const TileLayout& l, Ex r) {

@@ -75,8 +75,7 @@ Ex register_part(const TileLayout& l, int d, Ex r);
 Ex thread_part(const TileLayout& l, int d, Ex t);
 inline Ex thread_part(Lowering& ctx, const TileLayout& l, int d) { return thread_part(l, d, ctx.thread); }
 Ex coordinate(Lowering& ctx, const TileLayout& l, int d, Ex r);
-/// Row-major element number of register r in the *padded* / *logical* shape.
-Ex padded_number(Lowering& ctx, const TileLayout& l, Ex r);
+/// Row-major element number of register r in the logical shape, without ghosts.
 Ex logical_number(Lowering& ctx, const TileLayout& l, Ex r);
 /// Holds for one thread among those with copies of register r, and not for ghosts.
 Ex owns(Lowering& ctx, const TileLayout& l, Ex r);

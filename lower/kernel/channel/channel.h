@@ -5,8 +5,6 @@
 namespace tegula::lower {
 
 // ---- bulk stores ----
-/// Is the cast left to the bulk store that alone uses it?
-bool rounded_by_store(const Lowering& ctx, const ir::Inst& cast);
 struct BulkStore;
 void bulk_store(Lowering& ctx, ir::InstId id);
 std::string bulk_reduction(Lowering& ctx, ir::AtomicKind kind, size_t rank);

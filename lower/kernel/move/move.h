@@ -26,7 +26,6 @@ std::vector<Ex> coordinates_of(Lowering& ctx, ir::ValueId v, Ex r);  ///< of a t
 Ex number_at(Lowering& ctx, ir::ValueId v, Ex r);                    ///< logical number, 0 for scalars
 Ex stores(Lowering& ctx, ir::ValueId v, Ex r);   ///< is this the one thread that stores the register, or the scalar?
 Ex is_real(Lowering& ctx, ir::ValueId v, Ex r);  ///< no ghost
-void line_if(Lowering& ctx, Ex condition, const std::string& statement);
 std::string chosen(Ex condition, const std::string& yes,
                    const std::string& no);  ///< "condition ? yes : no", or what is known
 /// Calls body for each of the registers: a loop where their numbers are evenly spaced.

@@ -45,10 +45,6 @@ Ex is_real(Lowering& ctx, ir::ValueId v, Ex r) {
     return is_scalar(ctx, v) ? ctx.pool.truth(true) : inside(ctx, layout(ctx, v), r);
 }
 
-void line_if(Lowering& ctx, Ex condition, const std::string& statement) {
-    ctx.out.line(condition.is_true() ? statement : "if (" + condition.text() + ") " + statement);
-}
-
 std::string chosen(Ex condition, const std::string& yes, const std::string& no) {
     return condition.is_true() ? yes : condition.is_false() ? no : condition.text() + " ? " + yes + " : " + no;
 }

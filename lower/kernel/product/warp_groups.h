@@ -54,7 +54,6 @@ struct WarpGroups {
     kernel::Type sum_type() const {
         return packed_sum() ? kernel::Type::u32 : row->acc == Fmt::i32 ? kernel::Type::i32 : kernel::Type::other;
     }
-    const char* sum_text() const { return sum_type() == kernel::Type::other ? "float" : kernel::c_type(sum_type()); }
     /// Bytes from the operand's first element to that of step `s` and row or column `x` of the tile's batch.
     int64_t at_a(const TileLayout::Point& tile, int64_t x, int s) const {
         return smem_a->address(element(tile, rank, x, int64_t{s} * row->k));
