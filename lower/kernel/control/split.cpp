@@ -104,7 +104,8 @@ void split_publish(Lowering& ctx) {
     }
     ctx.out.call(KernelOp::fence_gpu);
     sync(ctx);
-    const Ex arrived = pointee("", named(ctx, "arrived")), counter = named(ctx, "counter"), first_thread = eq(ctx.thread, 0);
+    const Ex arrived = pointee("", named(ctx, "arrived")), counter = named(ctx, "counter"),
+             first_thread = eq(ctx.thread, 0);
     ctx.out.let("unsigned* const", "arrived",
                 raw(ctx, "(unsigned*)(shared + " + std::to_string(ctx.split.shared) + ")"));
     ctx.out.let("unsigned* const", "counter", raw(ctx, arrivals + " + " + first));
