@@ -114,9 +114,9 @@ void Builder::let(std::string type, std::string name, Ex value) {
     add({Let{std::move(type), std::move(name), value}});
 }
 
-void Builder::declare(std::string type, std::string name, int64_t size, std::string initial) {
+void Builder::declare(std::string type, std::string name, int64_t size, std::string initial, bool uniform) {
     TEGULA_CHECK(!condition_, "a variable under a condition would end with it");
-    add({Declare{std::move(type), std::move(name), size, std::move(initial)}});
+    add({Declare{std::move(type), std::move(name), size, std::move(initial), uniform}});
 }
 
 void Builder::assign(Ex place, Ex value, std::string operation) { add({Assign{place, value, std::move(operation)}}); }

@@ -41,7 +41,7 @@ public:
     /// "const int stem7 = value;"
     Ex constant(std::string_view stem, Ex value);
     void let(std::string type, std::string name, Ex value);
-    void declare(std::string type, std::string name, int64_t size = 0, std::string initial = {});
+    void declare(std::string type, std::string name, int64_t size = 0, std::string initial = {}, bool uniform = false);
     void assign(Ex place, Ex value, std::string operation = "=");
     void call(KernelOp op, std::vector<Ex> operands = {});
     void break_if(Ex condition);

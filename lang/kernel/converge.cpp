@@ -103,7 +103,7 @@ private:
     void define(int variable, int agreement) {
         if (variable == kNone) return;
         Variable& v = p_.variables[static_cast<size_t>(variable)];
-        if (agreement >= v.agreement) return;
+        if (v.uniform || agreement >= v.agreement) return;
         v.agreement = agreement;
         changed_ = true;
     }
@@ -243,11 +243,14 @@ private:
         for (const Touch& t : item.touches)
             if (t.variable != kNone && !t.written)
                 agreement = std::min(agreement, p_.variables[static_cast<size_t>(t.variable)].agreement);
-        if (row.has(VARIES) || row.has(COUNTS)) define_written(item, agreement);
+        if (gives(row) || row.has(COUNTS)) define_written(item, agreement);
         if (final_ && row.operands.takes(s.operands.size())) check(path, s);
     }
     void visit(Item& item, const Path& path, const Break& s) { leave(path, of(item, s.when)); }
 
+    static bool gives(const Row& row) {
+        return std::ranges::find(row.operands.word, Operand::result) != row.operands.word.end();
+    }
     bool is_group(const Path& path) const {
         return (path.first == 0 && path.end == p_.kernel.threads) ||
                (path.role && path.role->first == path.first && path.role->end == path.end);

@@ -133,7 +133,7 @@ private:
         return p_.variables.emplace_back(Variable{name, number});
     }
 
-    void declare(int item, std::string_view name, std::string_view type, int64_t size, Ex value = {}) {
+    Variable& declare(int item, std::string_view name, std::string_view type, int64_t size, Ex value = {}) {
         const int number = p_.number(name);
         const auto& now = current(number);
         if (now.first != kNone && now.second == static_cast<int>(marks_.size()) &&
@@ -147,6 +147,7 @@ private:
         v.value = value;
         v.item = item;
         p_.items[static_cast<size_t>(item)].touches.push_back({number, current(number).first, true, false});
+        return v;
     }
 
     void touch(int item, const Mention& m, bool written) {
@@ -257,7 +258,7 @@ private:
     }
     void visit(int item, const Declare& s) {
         for (const Mention& m : mentions_of(p_, s.initial, true)) touch(item, m, false);
-        declare(item, s.name, s.type, s.size);
+        declare(item, s.name, s.type, s.size).uniform = s.uniform;
     }
     void visit(int item, const Assign& s) {
         read(item, s.value);

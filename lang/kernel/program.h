@@ -22,6 +22,7 @@ struct Variable {
     int number = kNone;  ///< of the name
     int64_t size = 0;    ///< registers of an array; 0: no array
     bool typed = false, constant = false;
+    bool uniform = false;  ///< whatever is assigned to it
     bool named = false;  ///< registers that PTX knows by name
     Ex value = {};       ///< of a `let`
     int item = kNone;    ///< that declares it

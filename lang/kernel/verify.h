@@ -18,7 +18,8 @@ struct Problem {
 /// - Operations have the operands of their row, are on an architecture that has them, and constant numbers of registers
 ///   lie within their array. `break` stands in a loop.
 /// - Operations that need threads together stand where these agree: under no condition that depends on the number of a
-///   thread, on registers or on what differs by thread; a meeting of a role names its threads.
+///   thread, on registers or on what differs by thread, as variables that are declared uniform do not; a meeting of a
+///   role names its threads.
 /// - Asynchronous work is committed and awaited before its result is read, its source written, a register of a
 ///   product touched, and before the kernel ends. A fence stands between a register's last use and the product that
 ///   takes it. A barrier is initialised, and all threads know, before it is used.

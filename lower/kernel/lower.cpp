@@ -334,10 +334,11 @@ std::string zero(Lowering& ctx, ir::ValueId v) {
     return ctx.fn.type(v).pointer ? "0ull" : ctx.formats.literal(ctx.fn.elem(v), 0);
 }
 
-void declare(Lowering& ctx, ir::ValueId v, bool aligned) {
+void declare(Lowering& ctx, ir::ValueId v, Declared as) {
     if (ctx.values.aliased[v.v] || in_tensor_memory(ctx.fn, v)) return;
     const int size = is_scalar(ctx, v) ? 0 : array_size(ctx, v);
-    ctx.out.declare((aligned && size ? "alignas(16) " : "") + array_type(ctx, v), name(ctx, v), size);
+    ctx.out.declare((as == Declared::aligned && size ? "alignas(16) " : "") + array_type(ctx, v), name(ctx, v), size, {},
+                    as == Declared::reduced && !size);
 }
 
 std::string array_type(Lowering& ctx, ir::ValueId v) {

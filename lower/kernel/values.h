@@ -27,8 +27,13 @@ std::string at(Lowering& ctx, ir::ValueId v, Ex r);
 /// The same as an expression; integers of 32 and 64 bits and conditions with their type.
 Ex element_at(Lowering& ctx, ir::ValueId v, Ex r);
 std::string zero(Lowering& ctx, ir::ValueId v);  ///< literal of the element with code 0
-/// "float v12[8];"; nothing after take_over. `aligned`: so that vectors reach it.
-void declare(Lowering& ctx, ir::ValueId v, bool aligned = false);
+enum class Declared : uint8_t {
+    plainly,
+    aligned,  ///< so that vectors reach it
+    reduced,  ///< a scalar is the same in all threads, though it is made of registers that differ
+};
+/// "float v12[8];"; nothing after take_over.
+void declare(Lowering& ctx, ir::ValueId v, Declared as = Declared::plainly);
 std::string array_type(Lowering& ctx, ir::ValueId v);  ///< of the elements of its array: words and pairs are unsigned
 int array_size(const Lowering& ctx, ir::ValueId v);
 /// By operands.

@@ -659,6 +659,42 @@ TEST(KernelVerify, ScalarsAreSharedThroughMemory) {
     }
 }
 
+/// A scalar is the same in all threads where what is loaded lies at one address, or where a reduction has made it.
+TEST(KernelVerify, LoadsAndReductionsGiveOneScalar) {
+    const auto kernel = [](bool one_address, bool loaded, bool reduced) {
+        Pool pool;
+        Maker m(pool);
+        Builder& b = m.b;
+        b.declare("int", "x", 2);
+        b.declare("int", "v", 0, {}, reduced);
+        const Ex address = m.other("from") + (one_address ? m.i32("n") : m.t());
+        if (loaded) b.call(K::load, {m.i32("v"), m.other("load_int"), address});
+        else b.assign(m.i32("v"), m.at("x", m.n(1)));
+        b.open_if(eq(m.i32("v"), 3));
+        b.call(K::meet_cta);
+        b.close();
+        return told(verify(m.kernel));
+    };
+    EXPECT_EQ(kernel(true, true, false), "");
+    EXPECT_NE(kernel(false, true, false).find("gone different ways"), std::string::npos);
+    EXPECT_EQ(kernel(true, false, true), "");
+    EXPECT_NE(kernel(true, false, false).find("gone different ways"), std::string::npos);
+}
+
+/// What a const pointer points at may be written, the pointer itself not.
+TEST(KernelVerify, MemoryBehindConstPointers) {
+    const auto kernel = [](bool behind) {
+        Pool pool;
+        Maker m(pool);
+        m.b.let("unsigned char* const", "s", m.other("shared") + m.n(16));
+        const Ex address = m.other("s") + m.t() * 4;
+        m.b.assign(behind ? pool.pointee(Type::other, "unsigned", address) : m.other("s"), m.n(1));
+        return told(verify(m.kernel));
+    };
+    EXPECT_EQ(kernel(true), "");
+    EXPECT_NE(kernel(false).find("s is const"), std::string::npos);
+}
+
 /// Some programs end early; what they have is given back there, too.
 TEST(KernelVerify, SomeProgramsEndEarly) {
     const auto kernel = [](bool gives, bool stores) {

@@ -229,7 +229,7 @@ void load_wide(Lowering& ctx, const Part& part) {
 void lower_load(Lowering& ctx, ir::InstId id) {
     declare_walk(ctx, id);
     if (load_words(ctx, id) || join_load(ctx, id)) return;
-    declare(ctx, ctx.fn.result(id), true);
+    declare(ctx, ctx.fn.result(id), Declared::aligned);
     ctx.out.open_block();
     const Part part = part_of(ctx, id);
     if (part.vectors.length == 1)

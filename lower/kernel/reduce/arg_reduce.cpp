@@ -57,8 +57,8 @@ void arg_reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
     const TileLayout& l = layout(ctx, from);
     const bool is_min = kind == ReduceKind::min;
     const std::string key = order_key(ctx, f, is_min), type = key_type(f);
-    declare(ctx, value);
-    declare(ctx, index);
+    declare(ctx, value, Declared::reduced);
+    declare(ctx, index, Declared::reduced);
     ctx.out.open_block();
     Joined joined;
     joined.names = {ctx.out.fresh("x"), ctx.out.fresh("at")};
@@ -100,7 +100,7 @@ void arg_reduce_staged(Lowering& ctx, ir::InstId id) {
     const bool is_min = static_cast<ReduceKind>(ctx.fn.attrs(inst)[0]) == ReduceKind::min;
     const Axis lines(ctx.fn.type(from).shape, ctx.fn.attrs(inst)[1]);
     const std::string key = order_key(ctx, ctx.fn.elem(from), is_min), type = key_type(ctx.fn.elem(from));
-    for (uint32_t n = 0; n < 2; ++n) declare(ctx, ctx.fn.result(inst, n));
+    for (uint32_t n = 0; n < 2; ++n) declare(ctx, ctx.fn.result(inst, n), Declared::reduced);
     ctx.out.open_block();
     const std::string s = stage_operands(ctx, id)[0];
     sync(ctx);

@@ -40,7 +40,7 @@ void reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
     const auto kind = static_cast<ReduceKind>(ctx.fn.attrs(inst)[0]);
     const int64_t axis = ctx.fn.attrs(inst)[2];
     const Format& f = ctx.fn.elem(to);
-    declare(ctx, to);
+    declare(ctx, to, Declared::reduced);
     ctx.out.open_block();
     Joined joined;
     joined.names = {ctx.out.fresh("x")};
@@ -90,7 +90,7 @@ void reduce_chain(Lowering& ctx, ir::InstId id) {
     const int64_t axis = ctx.fn.attrs(inst)[2];
     const Format& f = ctx.fn.elem(to);
     const ScratchPlan plan = scratch_plan(ctx.fn, id);
-    declare(ctx, to);
+    declare(ctx, to, Declared::reduced);
     if (plan.operand[0] < 0) {
         const AxisRegisters rows = *axis_registers(layout(ctx, from), static_cast<int>(axis));
         const std::vector<int> results = plan_reduce(layout(ctx, from), static_cast<int>(axis), false,
@@ -139,7 +139,7 @@ void reduce_tree(Lowering& ctx, ir::InstId id) {
     const auto kind = static_cast<ReduceKind>(ctx.fn.attrs(inst)[0]);
     const Format& f = ctx.fn.elem(to);
     const Axis lines(ctx.fn.type(from).shape, ctx.fn.attrs(inst)[2]);
-    declare(ctx, to);
+    declare(ctx, to, Declared::reduced);
     ctx.out.open_block();
     const std::string s = scratch_area(ctx, id, type_of(ctx, to), scratch_plan(ctx.fn, id).operand[0]);
     stage(ctx, from, s, [&](const std::string& x) { return to_result(ctx, to, from, x); });
@@ -175,7 +175,7 @@ void contract_direct(Lowering& ctx, ir::InstId id) {
     const std::vector<int> results =
         plan_reduce(layout(ctx, in[0]), axis, false, is_scalar(ctx, to) ? nullptr : &layout(ctx, to))->results;
     const std::string zero = ctx.formats.literal(ctx.fn.elem(to), encode(ctx.fn.elem(to), 0.0));
-    declare(ctx, to);
+    declare(ctx, to, Declared::reduced);
     for (size_t r = 0; r < results.size(); ++r) {
         const auto row =
             static_cast<size_t>(std::find(rows.first.begin(), rows.first.end(), results[r]) - rows.first.begin());
@@ -197,7 +197,7 @@ void lower_contract(Lowering& ctx, ir::InstId id) {
     const ScratchPlan plan = scratch_plan(ctx.fn, id);
     if (plan.operand[0] < 0) return contract_direct(ctx, id);
     const Axis lines(ctx.fn.type(in[0]).shape, ctx.fn.attrs(inst)[0]);
-    declare(ctx, to);
+    declare(ctx, to, Declared::reduced);
     ctx.out.open_block();
     std::string s[2];
     for (size_t i = 0; i < 2; ++i) {

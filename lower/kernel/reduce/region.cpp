@@ -97,7 +97,7 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
     const Region region{ctx.fn.blocks(inst)[0], tiles};
     std::vector<std::string> init, scalar, results;
     for (size_t i = 0; i < n; ++i) {
-        declare(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i)));
+        declare(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i)), Declared::reduced);
         init.push_back(name(ctx, inits[i]));
         scalar.push_back(name(ctx, tiles[i]));
         results.push_back(name(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i))));
