@@ -386,6 +386,7 @@ const std::vector<Mention>& Program::mentions(Ex e) {
             out.push_back(m);
         } else {
             add(mentions(array));
+            if (!out.empty()) out.front().indexed = true;
         }
         add(mentions(at));
     } else if (e->op == Op::pointee) {
