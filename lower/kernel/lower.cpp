@@ -1,5 +1,5 @@
-// The emitter's frame: the kernel around its body, parameters, names and registers of values, dispatch by op, barriers
-// and scratch memory. What single ops become is in the other emit_*.cpp files.
+// The frame of lowering: the kernel around its body, parameters, names and registers of values, dispatch by op,
+// barriers and scratch memory. What single ops become is in the folders beside this file.
 #include <algorithm>
 #include <numeric>
 
@@ -29,7 +29,7 @@ using kernel::KernelOp;
 namespace {
 
 constexpr int kMaxDepth = 1000;  ///< nesting of blocks
-/// Of a block, whatever the kernel: all that compilers know of `t`. A mask of fewer tells them which sums carry
+/// Threads of a block, whatever the kernel: all that compilers know of `t`. A mask of fewer tells them which sums carry
 /// nothing, so it stays in the text.
 constexpr int kMostThreads = 1024;
 
@@ -474,7 +474,7 @@ void instruction(Lowering& ctx, ir::InstId id) {
         ctx.out.call(KernelOp::meet_warp);  // right behind its loops: further on ptxas leaves it out
 }
 
-/// `v` at register r, and the constant that every element of it is, seen through broadcasts: what the prelude must know
+/// `v` at register r, and the constant that every element of it is, seen through broadcasts: what Formats must know
 /// to spell negations safely.
 Known known_at(Lowering& ctx, ir::ValueId v, Ex r) {
     const std::string text = at(ctx, v, r);

@@ -39,7 +39,7 @@ bool has_constant_indices(const ir::Function& fn, const ir::Inst& load) {
 
 namespace {
 
-/// Of a load whose elements differ between programs: 0 where all indices are constants.
+/// What a load brings whose elements differ between programs: 0 where all indices are constants.
 int64_t loaded_bytes(const ir::Function& fn, const ir::Inst& load) {
     if (has_constant_indices(fn, load)) return 0;
     const ir::ValueId v = fn.result(load);

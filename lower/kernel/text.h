@@ -37,11 +37,11 @@ struct Known {
     Known(const char* expression) : text(expression) {}
 };
 
-/// As an unsigned number of 64 or 32 bits.
+/// A number as one of 64 or 32 bits.
 inline Ex u64(Ex e) { return kernel::cast(kernel::Type::u64, e); }
 inline Ex u32(Ex e) { return kernel::cast(kernel::Type::u32, e); }
 inline Ex i32(Ex e) { return kernel::cast(kernel::Type::i32, e); }
-/// Of what a pointer to shared memory points at, as instructions take it.
+/// The address of what a pointer to shared memory points at, as instructions take it.
 inline Ex address_of(Ex pointer) { return pointer->pool->call(kernel::Type::u32, "shared_address", {pointer}); }
 /// Does 0 <= number < end hold, of numbers of 64 bits?
 inline Ex within(Ex number, Ex end) { return lt(u64(number), u64(end)); }

@@ -36,7 +36,7 @@ enum class Declared : uint8_t {
 void declare(Lowering& ctx, ir::ValueId v, Declared as = Declared::plainly);
 std::string array_type(Lowering& ctx, ir::ValueId v);  ///< of the elements of its array: words and pairs are unsigned
 int array_size(const Lowering& ctx, ir::ValueId v);
-/// By operands.
+/// Of how many operands the value is one.
 inline int uses(const Lowering& ctx, ir::ValueId v) { return static_cast<int>(ctx.values.uses.count(v)); }
 /// Lets `result` live in the registers of `operand` when nothing else uses that one: declare(result) then does nothing.
 /// Both have one layout.
@@ -75,7 +75,7 @@ Ex open_rolled(Lowering& ctx, const std::string& name, Ex first, Ex end);
 /// t: thread in the group. at<d> = register<d>(r) + thread<d>(t) when is_additive(l, d), so that sums with a hoisted
 /// thread part fold.
 std::string layout_name(Lowering& ctx, const TileLayout& l);
-/// Of register `r`, of thread t, and of both.
+/// What register `r` decides of a coordinate, what thread t does, and the coordinate.
 Ex register_part(const TileLayout& l, int d, Ex r);
 Ex thread_part(const TileLayout& l, int d, Ex t);
 inline Ex thread_part(Lowering& ctx, const TileLayout& l, int d) { return thread_part(l, d, ctx.thread); }

@@ -14,28 +14,28 @@ struct CachingText {
 };
 
 // ---- memory ----
-/// Of a tensor parameter's element at coordinates (i64): a bit offset for sub-byte formats, an element offset otherwise
+/// The offset of a tensor parameter's element at coordinates (i64): of bits for sub-byte formats, of elements otherwise
 /// (u64).
 Ex offset(Lowering& ctx, ir::ValueId tensor, const std::vector<Ex>& coordinates);
 Ex extent(Lowering& ctx, ir::ValueId tensor, int d);  ///< i64: parameter or constant
 Ex stride(Lowering& ctx, ir::ValueId tensor, int d);  ///< i64 of an affine tensor, see KernelParam::stride
 Ex pitch(Lowering& ctx, ir::ValueId tensor, int member, bool innermost);  ///< i64, of a layout by expressions
 inline Ex int64(Lowering& ctx, int64_t v) { return ctx.pool.constant(kernel::Type::i64, v); }
-inline Ex int32(Lowering& ctx, const std::string& name) {
-    return ctx.pool.name(kernel::Type::i32, name);
-}  ///< a variable
+/// A variable.
+inline Ex int32(Lowering& ctx, const std::string& name) { return ctx.pool.name(kernel::Type::i32, name); }
 bool affine(const Lowering& ctx, ir::ValueId tensor);               ///< row, col or the host's strides
 int contiguous_dimension(const Lowering& ctx, ir::ValueId tensor);  ///< of stride 1 whatever the launch; -1: none
 int param_number(const Lowering& ctx, ir::ValueId v);
+/// The name of a parameter of the kernel, which is added on its first use.
 std::string parameter(Lowering& ctx, KernelParam::Kind kind, int param, int dim, const std::string& type,
-                      const std::string& stem);  ///< its name; added on first use
+                      const std::string& stem);
 Ex layout_value(Lowering& ctx, const LayoutExpr& e, ir::ValueId tensor, const std::vector<Ex>& coordinates);  ///< i64
 Ex opaque(Lowering& ctx, Ex integer);  ///< Prelude::opaque
-int magnitude(Lowering& ctx, ir::ValueId v,
-              int depth = 0);  ///< bits that hold every |value| of an i64 scalar; 64: unknown
+/// Bits that hold every |value| of an i64 scalar; 64: unknown.
+int magnitude(Lowering& ctx, ir::ValueId v, int depth = 0);
 int magnitude_anew(Lowering& ctx, const ir::Inst& def, int depth);
 int reach(Lowering& ctx, ir::ValueId v, int depth = 0);  ///< bits that hold every positive value
-struct Part;  ///< one load, store or atomic of a tensor while it is emitted (emit_access.h)
+struct Part;  ///< one load, store or atomic of a tensor while it is emitted (access/part.h)
 Part part_access(Lowering& ctx, ir::InstId id);  ///< without the variables that part_of declares
 Part part_of(Lowering& ctx, ir::InstId id);
 void part_axis(Lowering& ctx, Part& part, size_t axis);
@@ -47,8 +47,8 @@ Ex joint_index(Lowering& ctx, const Part& part, size_t axis, Ex j);
 void part_last(Lowering& ctx, Part& part);
 void part_base(Lowering& ctx, Part& part);
 bool part_pieces(Lowering& ctx, Part& part);
-/// Of the indices that access_pieces speaks of: starts, then what thread `t` adds, then what register `r` does (if
-/// there is one).
+/// The indices that access_pieces speaks of: starts, then what thread `t` adds, then what register `r` does (if there
+/// is one).
 std::vector<Ex> piece_indices(Lowering& ctx, const Part& part, Ex t, Ex r = {});
 void find_carried_loads(Lowering& ctx);
 struct WordRing;
@@ -96,7 +96,7 @@ std::string access_function(Lowering& ctx, const std::string& type, bool load, b
 std::string first_function(Lowering& ctx, size_t bytes, size_t element, bool load, const CachingText& caching = {});
 std::string read(Lowering& ctx, const Format& f, const std::string& base, const std::string& offset,
                  const CachingText& caching = {});
-/// Of a format that is addressed by bits, under a condition.
+/// Writes an element of a format that is addressed by bits, under a condition.
 void write_bits(Lowering& ctx, Ex condition, const Format& f, const std::string& base, const std::string& offset,
                 const std::string& value);
 
@@ -118,7 +118,7 @@ void atomic_elements(Lowering& ctx, ir::InstId id, const std::string& function,
 
 // ---- pointers ----
 std::string pointee(Lowering& ctx, const Format& f, const std::string& pointer);
-std::vector<std::string> stage_lanes(Lowering& ctx,
-                                     ir::InstId id);  ///< stage_operands, and a meeting if there were any
+/// stage_operands, and a meeting if there were any.
+std::vector<std::string> stage_lanes(Lowering& ctx, ir::InstId id);
 
 }  // namespace tegula::lower

@@ -58,7 +58,7 @@ std::string swap_word(const Word& w, const std::string& next, const std::string&
            w.word + "*)word : 0;\n" + swap_loop(w.word, w.value("old"), w.bits("(" + next + ")"), suffix, false);
 }
 
-/// The same for elements inside a 32-bit word.
+/// The loop of compare and swap for an element inside a 32-bit word.
 std::string swap_inside(const Format& f, const Word& w, bool cas, const std::string& next, const std::string& suffix) {
     const std::string mask = std::to_string((1u << f.bits) - 1) + "u", spare = std::to_string(32 - f.bits);
     const std::string a = "(" + w.type + ")" +

@@ -52,8 +52,8 @@ Ex group_inside(Lowering& ctx, const Part& part, int first, int count) {
     return out;
 }
 
-/// The same for the group that begins at any register `first`; empty too where groups differ in more than where they
-/// begin.
+/// When a group that begins at any register `first` is inside; empty where that is not known, or where groups differ
+/// in more than where they begin.
 Ex any_group_inside(Lowering& ctx, const Part& part, Ex first) {
     const TileLayout& l = layout(ctx, part.value);
     Ex out = part.fixed;

@@ -1,4 +1,4 @@
-// Parts of tensors (emit_access.h): bounds and offsets. Bounds of a range become two 32-bit numbers per access, `low`
+// Parts of tensors (access/part.h): bounds and offsets. Bounds of a range become two 32-bit numbers per access, `low`
 // and `count`, so that an element costs one comparison, unless there are so few that 64-bit ones are shorter; offsets
 // are unsigned 64-bit sums, the part that no register changes hoisted into a variable.
 #include <algorithm>
@@ -76,7 +76,7 @@ Part part_access(Lowering& ctx, ir::InstId id) {
     return part;
 }
 
-/// With the variables of what no register changes.
+/// part_access with the variables of what no register changes.
 Part part_of(Lowering& ctx, ir::InstId id) {
     Part part = part_access(ctx, id);
     part_base(ctx, part);

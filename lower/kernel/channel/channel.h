@@ -24,7 +24,7 @@ Ex put_condition(Lowering& ctx, ir::InstId id, const std::vector<Ex>& coordinate
 void ring_state(Lowering& ctx, bool producer, bool consumer);  ///< declares the counters of all rings
 void advance(Lowering& ctx, Ex stage, Ex phase, int stages);
 void give_back(Lowering& ctx, ir::InstId release);  ///< the oldest stage taken
-/// The same under a condition, which says that more than `beyond` stages are taken.
+/// Gives back the oldest stage taken under a condition, which says that more than `beyond` stages are taken.
 void give_back_if(Lowering& ctx, ir::InstId release, Ex condition, int beyond);
 Ex stage_address(const Ring& ring, Ex stage);  ///< unsigned char*
 /// C int coordinates of a part's first element, by tensor dimension.

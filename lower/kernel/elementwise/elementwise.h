@@ -4,8 +4,8 @@
 
 namespace tegula::lower {
 
-bool has_constant_indices(const ir::Function& fn,
-                          const ir::Inst& load);  ///< its elements are the same in all programs: they come from caches
+/// Are the load's elements the same in all programs? They come from caches then.
+bool has_constant_indices(const ir::Function& fn, const ir::Inst& load);
 
 // ---- elementwise tiles in one loop ----
 void fuse(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex r)>& value);

@@ -29,7 +29,7 @@ constexpr int64_t kMaxWork = 12288;
 /// Instructions of emulated arithmetic in a loop that is unrolled: half a second of compiling.
 constexpr int64_t kMostEmulation = 8192;
 
-/// Instructions of one element: few for what the machine has, many for what the prelude spells out.
+/// Instructions of one element: few for what the machine has, many for what device functions spell out.
 constexpr int64_t kLight = 4, kHeavy = 64;
 int64_t work(const ir::Function& fn, const ir::Inst& inst) {
     const auto plain = [&](ir::ValueId v) {
@@ -47,7 +47,7 @@ int64_t work(const ir::Function& fn, const ir::Inst& inst) {
 
 }  // namespace
 
-/// Instructions of one element that the prelude spells out, roughly, where neither the machine nor a table has the
+/// Instructions of one element that device functions spell out, roughly, where neither the machine nor a table has the
 /// operation.
 int64_t emulation(const Lowering& ctx, const ir::Inst& inst) {
     if (inst.op == Op::cast) {  // a few instructions, or looked up
@@ -201,8 +201,7 @@ void fused_group(Lowering& ctx, const std::vector<Fused>& all, Ex first, int cou
         const std::string wide = ctx.values.names[f.value.v] + "_w";
         const std::string type = wide_type(static_cast<size_t>(f.vector) * ctx.fn.elem(f.value).container_bytes());
         ctx.out.declare("alignas(16) " + type_of(ctx, f.value), wide, count);
-        for (int i = 0; i < count; i += f.vector)
-            f.load(first + i, pointee(type, raw(ctx, wide + " + " + number(i))));
+        for (int i = 0; i < count; i += f.vector) f.load(first + i, pointee(type, raw(ctx, wide + " + " + number(i))));
     }
     ctx.out.open_for({"int", kRegister, first, lt(int32(ctx, kRegister), first + count), std::string("++") + kRegister,
                       unrolled(ctx, count)});

@@ -100,8 +100,8 @@ std::string Formats::cast(const Format& to, const Format& from, const std::strin
     return call;
 }
 
-/// From float: something is added below the quantum, and what is below is cut off; a carry out of the largest number
-/// makes an infinity.
+/// A cast from float to its upper bits: something is added below the quantum, and what is below is cut off; a carry out
+/// of the largest number makes an infinity.
 std::string Formats::prefix_cast(const Format& to, const std::string& v, const Rounding& rounding) {
     const auto& [round, overflow, random, index] = rounding;
     const unsigned cut = 23u - to.man_bits;
@@ -178,7 +178,7 @@ std::string Formats::float_to_integer(const Format& to, const Format& from, cons
     return "(" + type(to) + ")clamp(" + name + "(" + real + "), " + bottom + ", " + top + ")";
 }
 
-/// To a float from any format, where one instruction or the short encoder does it; else empty.
+/// A cast to a float from any format, where one instruction or the short encoder does it; else empty.
 std::string Formats::float_cast(const Format& to, const Format& from, const std::string& v, Round round,
                                 Overflow overflow) {
     if (!to.is_float()) return "";

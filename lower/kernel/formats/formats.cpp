@@ -1,6 +1,6 @@
 // Formats: elementwise ops as C++ expressions, straight from the columns of ops.def. A row of operators and calls in
 // which each operand stands once is substituted into the expression; the others become a device function of the kernel,
-// one per op and format. Formats: prelude_formats.cpp.
+// one per op and format. Formats: formats/values.cpp and formats/cast.cpp.
 #include "lower/kernel/formats/formats.h"
 
 #include <algorithm>

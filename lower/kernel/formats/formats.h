@@ -47,13 +47,14 @@ public:
     /// statement that writes one without touching its neighbours' bits, atomically where a byte is shared.
     std::string load_bits(const Format& f, const std::string& base, const std::string& bit);
     std::string store_bits(const Format& f, const std::string& base, const std::string& bit, const std::string& code);
-    /// The same integer, of which the compiler below knows nothing. NVRTC 13.0 takes "the bits shifted out are zero" of
+    /// An integer of whose value the compiler below knows nothing. NVRTC 13.0 takes "the bits shifted out are zero" of
     /// (x & 24) >> 2 for true of x >> 2 where loops count x in steps and the rest of the mask changes nothing; for odd
     /// x it then takes the shift for no shift.
     std::string opaque(const std::string& integer);
-    std::string from_bits(const Format& f,
-                          const std::string& code);  ///< a register from the code in an unsigned integer
-    std::string to_bits(const Format& f, const std::string& value);  ///< and back, zero-extended from the container
+    /// A register from the code in an unsigned integer.
+    std::string from_bits(const Format& f, const std::string& code);
+    /// The code of a register, zero-extended from the container.
+    std::string to_bits(const Format& f, const std::string& value);
     /// Instructions of an operation that the text spells out, roughly; 0: the machine has the format.
     static int64_t emulation(const Format& f);
     /// Asks for a section of device text, a file below jit/cuda/device: "barrier", "mbarrier", "tma", "wgmma",

@@ -1,4 +1,4 @@
-// Small helpers on C++ text, shared by the parts of the prelude.
+// Small helpers on C++ text, shared by the files of Formats.
 #pragma once
 #include <string>
 #include <string_view>

@@ -26,8 +26,8 @@ std::vector<Ex> coordinates_of(Lowering& ctx, ir::ValueId v, Ex r);  ///< of a t
 Ex number_at(Lowering& ctx, ir::ValueId v, Ex r);                    ///< logical number, 0 for scalars
 Ex stores(Lowering& ctx, ir::ValueId v, Ex r);   ///< is this the one thread that stores the register, or the scalar?
 Ex is_real(Lowering& ctx, ir::ValueId v, Ex r);  ///< no ghost
-std::string chosen(Ex condition, const std::string& yes,
-                   const std::string& no);  ///< "condition ? yes : no", or what is known
+/// "condition ? yes : no", or what is known.
+std::string chosen(Ex condition, const std::string& yes, const std::string& no);
 /// Calls body for each of the registers: a loop where their numbers are evenly spaced.
 void each_of(Lowering& ctx, const std::vector<int>& registers, const std::function<void(Ex r)>& body);
 void assign_to(Lowering& ctx, ir::ValueId v, Ex r, const std::string& value);  ///< of a declared value

@@ -39,16 +39,16 @@ inline bool is_quads(const Lowering& ctx, ir::ValueId v) { return ctx.plan.has(K
 std::string part_of_word(Lowering& ctx, const std::string& words, int per, Ex r, const Format& f);
 std::vector<int> moved_pairs(const Lowering& ctx, ir::InstId id);
 bool make_pairs(Lowering& ctx, ir::InstId id);              ///< false: it makes none
-bool decode_elements(Lowering& ctx, const ir::Inst& cast);  ///< the same
-std::string fragment_word(Lowering& ctx, ir::ValueId v,
-                          Ex first);  ///< 32 bits of consecutive registers of a product's operand
+bool decode_elements(Lowering& ctx, const ir::Inst& cast);  ///< false: it decodes none
+/// 32 bits of consecutive registers of a product's operand.
+std::string fragment_word(Lowering& ctx, ir::ValueId v, Ex first);
 std::string pair_at(Lowering& ctx, ir::ValueId v, Ex first);  ///< the word of registers first (even) and first + 1
 
 // ---- casts of pairs ----
 void cast_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::string& function);
 /// Are infinities of a cast to a wider float infinities there, too?
 bool keeps_infinities(const Lowering& ctx, const ir::Inst& cast);
-/// That rounds two f32 to 16 bits each; empty: none does what the cast does.
+/// The function that rounds two f32 to 16 bits each; empty: none does what the cast does.
 std::string pair_function(const Lowering& ctx, const ir::Inst& cast);
 void find_rounding_stores(Lowering& ctx);  ///< casts that are left to the store behind them
 void decode_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from);

@@ -42,7 +42,7 @@ std::string pair_instruction(Op op, bool bf16, int arch) {
 
 }  // namespace
 
-/// By pair of the result: the pair of the operand that it is; none where pairs are not kept.
+/// For each pair of the result the pair of the operand that it is; none where pairs are not kept.
 std::vector<int> moved_pairs(const Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const bool converts = inst.op == Op::convert;

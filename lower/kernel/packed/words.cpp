@@ -24,8 +24,8 @@ using ir::Op;
 namespace {
 
 constexpr int kConvertsFp8 = 89;  ///< architecture from which on there are conversions of two f8e4m3
-constexpr int kPrefetchingLoads =
-    80;  ///< architecture from which on a load says how much of a line the second cache is to fetch
+/// Architecture from which on a load says how much of a line the second cache is to fetch.
+constexpr int kPrefetchingLoads = 80;
 
 // The bits of an element among words; constant places fold.
 constexpr const char* kField = R"(template <int width>
@@ -53,9 +53,8 @@ std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const StepNames&
                      const std::function<std::string(uint32_t)>& constant) {
     const auto& [to, a, b, c, thread_number] = names;
     const std::string head = " " + to + ", " + a + ", ", x = hex(s.x);
-    const bool fused =
-        target == Fmt::bf16 &&
-        arch < 90;  // only sums of products are there: a * 1 + x and a * x - 0 round as the operations do
+    // Only sums of products are there: a * 1 + x and a * x - 0 round as the operations do.
+    const bool fused = target == Fmt::bf16 && arch < 90;
     const std::string type = target == Fmt::f16 ? "f16x2" : "bf16x2";
     switch (s.op) {
         case DecodeStep::shift_left:
@@ -243,7 +242,7 @@ std::string field(Lowering& ctx, ir::ValueId v, Ex r) {
         f, function + "<" + number(f.bits) + ">(" + words_name(ctx, v) + ", " + rename(ctx, view.bit, r).text() + ")");
 }
 
-/// By member of the storage order: bits or, of whole bytes, bytes to the next.
+/// The pitch by member of the storage order: bits or, of whole bytes, bytes to the next.
 std::vector<Ex> member_pitches(Lowering& ctx, ir::ValueId tensor, size_t members) {
     const bool col = ctx.fn.types().layout(ctx.fn.type(tensor).layout).kind() == Layout::Kind::col;
     std::vector<Ex> out;

@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kMany = 32;  ///< registers; fewer are carried along as operands
 
-/// Of a register of the sum; `other`: float.
+/// The type of a register of the sum; `other`: float.
 kernel::Type sum_type(const Lowering& ctx, ir::ValueId sum) {
     return text::is_native_float(ctx.fn.elem(sum)) ? kernel::Type::other : kernel::Type::i32;
 }

@@ -34,7 +34,7 @@ struct Operand {
     const SharedLayout* layout = nullptr;
     bool is_a = false;
     bool k_major() const { return layout->contiguous == (is_a ? 1 : 0); }
-    /// Of element (x, k), x along M or N: 16 bytes are one in a descriptor.
+    /// The offset of element (x, k), x along M or N: 16 bytes are one in a descriptor.
     int64_t at(int64_t x, int64_t k) const { return layout->address(is_a ? point(x, k) : point(k, x)) / 16; }
     Ex descriptor(Lowering& ctx, ir::ValueId tile) const {
         kernel::Pool& pool = ctx.pool;

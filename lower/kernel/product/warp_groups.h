@@ -50,7 +50,7 @@ struct WarpGroups {
         return l.contiguous == static_cast<int>(rank) - (is_a ? 1 : 2);
     }
     bool packed_sum() const { return row->acc == Fmt::f16; }
-    /// Of a sum's register; `other`: float.
+    /// The type of a sum's register; `other`: float.
     kernel::Type sum_type() const {
         return packed_sum() ? kernel::Type::u32 : row->acc == Fmt::i32 ? kernel::Type::i32 : kernel::Type::other;
     }

@@ -18,14 +18,14 @@ constexpr const char* kJoin = R"(__device__ __forceinline__ unsigned $(unsigned 
     return two;
 }
 )";
-/// As architectures before sm_80 have to.
+/// For architectures before sm_80, which have no such instruction.
 constexpr const char* kJoinDecoded = R"(__device__ __forceinline__ unsigned $(unsigned a, unsigned b) {
     return encode_two_FORMAT(FUNCTION(decode_FORMAT(low_short(a)), decode_FORMAT(low_short(b))),
                              FUNCTION(decode_FORMAT(high_short(a)), decode_FORMAT(high_short(b))));
 }
 )";
 
-/// How both the prelude and PTX order floats.
+/// How both device functions and PTX order floats.
 struct Order {
     ReduceKind kind;
     const char *function, *instruction;

@@ -35,11 +35,11 @@ void reduce_chain(Lowering& ctx, ir::InstId id);
 void reduce_tree(Lowering& ctx, ir::InstId id);
 void arg_reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan);
 void arg_reduce_staged(Lowering& ctx, ir::InstId id);
-std::string order_key(Lowering& ctx, const Format& f,
-                      bool nan_first);  ///< name of a function: element -> unsigned key in the order of values
+/// The name of a function: element -> unsigned key in the order of values.
+std::string order_key(Lowering& ctx, const Format& f, bool nan_first);
 std::string key_type(const Format& f);
-std::string to_result(Lowering& ctx, ir::ValueId result, ir::ValueId operand,
-                      const std::string& element);  ///< one rounding, if the formats differ
+/// One rounding of an element to the result's format, if the formats differ.
+std::string to_result(Lowering& ctx, ir::ValueId result, ir::ValueId operand, const std::string& element);
 void contract_direct(Lowering& ctx, ir::InstId id);
 void sort_network(Lowering& ctx, int64_t width, int64_t columns, const std::string& keys, const std::string& order,
                   const std::string& type);
