@@ -51,7 +51,7 @@ struct Declare {
     std::string type, name;
     int64_t size = 0;
     std::string initial = {};
-    bool uniform = false;  ///< whatever is assigned, all threads of the group assign the same: the result of a reduction
+    bool uniform = false;  ///< whatever is assigned, all threads of the group assign the same: a reduction's result
 };
 /// `PLACE OPERATOR VALUE;`
 struct Assign {

@@ -337,8 +337,8 @@ std::string zero(Lowering& ctx, ir::ValueId v) {
 void declare(Lowering& ctx, ir::ValueId v, Declared as) {
     if (ctx.values.aliased[v.v] || in_tensor_memory(ctx.fn, v)) return;
     const int size = is_scalar(ctx, v) ? 0 : array_size(ctx, v);
-    ctx.out.declare((as == Declared::aligned && size ? "alignas(16) " : "") + array_type(ctx, v), name(ctx, v), size, {},
-                    as == Declared::reduced && !size);
+    ctx.out.declare((as == Declared::aligned && size ? "alignas(16) " : "") + array_type(ctx, v), name(ctx, v), size,
+                    {}, as == Declared::reduced && !size);
 }
 
 std::string array_type(Lowering& ctx, ir::ValueId v) {
