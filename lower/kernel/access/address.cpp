@@ -170,9 +170,10 @@ Ex offset(Lowering& ctx, ir::ValueId tensor, const std::vector<Ex>& coordinates)
         return out;
     }
     const std::vector<LayoutExpr> members = layout_of(ctx.fn, tensor).physical(ctx.fn.type(tensor).shape.rank);
-    for (size_t m = 0; m < members.size(); ++m)
-        out = out + u64(layout_value(ctx, members[m], tensor, coordinates)) *
-                        pitch(ctx, tensor, static_cast<int>(m), m + 1 == members.size());
+    for (size_t m = 0; m < members.size(); ++m) {
+        const Ex by = pitch(ctx, tensor, static_cast<int>(m), m + 1 == members.size());
+        out = out + u64(layout_value(ctx, members[m], tensor, coordinates)) * by;
+    }
     return out;
 }
 

@@ -143,7 +143,8 @@ void atomic_elements(Lowering& ctx, ir::InstId id, const std::string& function, 
     const ir::ValueId result = ctx.fn.result(id);
     atomic_fences(ctx, id, true);
     each_register(ctx, result, [&](Ex r) {
-        Ex on = both(stores(ctx, result, r), condition(r));
+        Ex on = condition(r);
+        on = both(stores(ctx, result, r), on);
         if (!on.is_true()) on = ctx.out.constant("on", on);
         std::vector<Ex> all;
         if (uses(ctx, result) > 0) all.push_back(raw(ctx, at(ctx, result, r)));

@@ -101,12 +101,14 @@ void by_groups_in_loop(Lowering& ctx, const Part& part, bool checked, bool group
 
 /// Registers one by one; the body is told whether the element needs its bounds.
 void by_groups(Lowering& ctx, const Part& part, bool checked, const std::function<void(Ex r, bool bounds)>& body) {
-    const bool groups =
-        ctx.plan.runs(KernelPass::edge_groups) && checked && part.vectors.length == 1 && !is_scalar(ctx, part.value) &&
-        !part.mask && registers(ctx, part.value) % kTogether == 0 &&
-        registers(ctx, part.value) <= ctx.values.unroll_limit && moves_narrow_elements(ctx.fn) &&
-        part_condition(ctx, part, ctx.pool.number(0), true) != part_condition(ctx, part, ctx.pool.number(0), false) &&
-        group_inside(ctx, part, 0, 1);
+    const auto has_bounds = [&] {
+        const Ex without = part_condition(ctx, part, ctx.pool.number(0), false);
+        return part_condition(ctx, part, ctx.pool.number(0), true) != without;
+    };
+    const bool groups = ctx.plan.runs(KernelPass::edge_groups) && checked && part.vectors.length == 1 &&
+                        !is_scalar(ctx, part.value) && !part.mask && registers(ctx, part.value) % kTogether == 0 &&
+                        registers(ctx, part.value) <= ctx.values.unroll_limit && moves_narrow_elements(ctx.fn) &&
+                        has_bounds() && group_inside(ctx, part, 0, 1);
     if (groups) ctx.plan.decide(KernelPass::edge_groups, part.value);
     const bool rolled = !is_scalar(ctx, part.value) && is_bit_addressed(ctx.fn.elem(part.tensor)) &&
                         registers(ctx, part.value) > kMostSpeltOut;

@@ -80,7 +80,7 @@ void store_elements(Lowering& ctx, const Part& part, bool checked) {
     const Format& f = ctx.fn.elem(part.tensor);
     const std::string base = name(ctx, part.tensor);
     by_groups(ctx, part, checked, [&](Ex r, bool bounds) {
-        const Ex ok = both(stores(ctx, v, r), part_condition(ctx, part, r, bounds));
+        const Ex condition = part_condition(ctx, part, r, bounds), ok = both(stores(ctx, v, r), condition);
         const std::string offset = part_offset(ctx, part, r).text();
         if (is_bit_addressed(f)) return write_bits(ctx, ok, f, base, offset, at(ctx, v, r));
         const Ex value = raw(ctx, at(ctx, v, r));
@@ -141,7 +141,8 @@ void store_vector(Lowering& ctx, const Part& part, Ex r, Ex wide, bool checked) 
     if (checked && part.vectors.inside == Vectors::first)
         return ctx.out.call(KernelOp::store, {named(ctx, first_function(ctx, bytes, element, false, part.caching)), to,
                                               value, first_bytes(ctx, part, r)});
-    const Ex ok = both(owns(ctx, layout(ctx, part.value), r), part_condition(ctx, part, r, checked));
+    const Ex condition = part_condition(ctx, part, r, checked);
+    const Ex ok = both(owns(ctx, layout(ctx, part.value), r), condition);
     const bool always = ok.is_true();
     std::vector<Ex> operands = {named(ctx, access_function(ctx, type, false, !always, part.caching)), to, value};
     if (!always) operands.push_back(ok);

@@ -20,8 +20,10 @@ void lower_ptr_add(Lowering& ctx, ir::InstId id) {
     const auto in = ctx.fn.operands(ctx.fn.inst(id));
     const Format& f = ctx.fn.elem(in[0]);
     const int scale = is_bit_addressed(f) ? f.bits : f.bits / 8;
-    assign(ctx, ctx.fn.result(id),
-           [&](Ex r) { return (element_at(ctx, in[0], r) + u64(element_at(ctx, in[1], r)) * scale).text(); });
+    assign(ctx, ctx.fn.result(id), [&](Ex r) {
+        const Ex elements = element_at(ctx, in[1], r);
+        return (element_at(ctx, in[0], r) + u64(elements) * scale).text();
+    });
 }
 
 void lower_ptr_at(Lowering& ctx, ir::InstId id) {

@@ -116,10 +116,10 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
     ctx.out.declare("unsigned", word_name, registers(ctx, v) / part.vectors.length * (words + 1));
     // In integers: what is the same for all vectors is then found to be.
     const auto before_of = [&](Ex r) {
-        const std::string before = ctx.out.fresh("before");
+        const std::string before = ctx.out.fresh("before"), offset = part_offset(ctx, part, r).text();
         ctx.out.let("const int", before,
                     raw(ctx, "(int)((unsigned)(unsigned long long)" + name(ctx, part.tensor) + " + (unsigned)(" +
-                                 part_offset(ctx, part, r).text() + ") * " + size + "u & 3u)"));
+                                 offset + ") * " + size + "u & 3u)"));
         return int32(ctx, before);
     };
     const auto words_of = [&](Ex r) { return word + " + " + (r / part.vectors.length * (words + 1)).text(); };
@@ -130,8 +130,9 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
                  bytes_left = (reach - at) * static_cast<int64_t>(ctx.fn.elem(part.tensor).container_bytes());
         const Ex inside = both(ge(at, low), ge(bytes_left, ctx.pool.number(bytes + 4) - before));
         ctx.out.open_if(both(part_condition(ctx, part, r, true, part.vectors.axis), inside));
-        ctx.out.line(read + "<" + count + ">((const unsigned char*)" + name(ctx, part.tensor) + " + ((" +
-                     part_offset(ctx, part, r).text() + ") * " + size + " - " + before + "), " + words_of(r) + ");");
+        const std::string offset = part_offset(ctx, part, r).text();
+        ctx.out.line(read + "<" + count + ">((const unsigned char*)" + name(ctx, part.tensor) + " + ((" + offset +
+                     ") * " + size + " - " + before + "), " + words_of(r) + ");");
         ctx.out.otherwise();
         ctx.out.declare("alignas(16) " + type_of(ctx, v), edge_name, part.vectors.length);
         each(ctx, part.vectors.length, [&](Ex i) { load_element(ctx, part, r + i, element(edge, i), true); });
@@ -156,22 +157,24 @@ void store_shifted(Lowering& ctx, const Part& part) {
     const std::string size = std::to_string(size_of_element),
                       single = size_of_element == 2 ? "unsigned short" : "unsigned char";
     std::string text = replaced(replaced(kWrite, "FUNNEL", funnel(ctx)), "TYPE", single);
-    text = replaced(replaced(text, "STORE", access_function(ctx, "unsigned", false, false, part.caching)), "SINGLE",
-                    access_function(ctx, single, false, true, part.caching));
+    text = replaced(text, "SINGLE", access_function(ctx, single, false, true, part.caching));
+    text = replaced(text, "STORE", access_function(ctx, "unsigned", false, false, part.caching));
     const std::string write = support(ctx, "write words " + single + part.caching.stem, "write_words", text);
     const int lanes = joined_lanes(layout(ctx, v), axis.dim, part.vectors.length);
     const Ex lane = ctx.thread & (lanes - 1), low = axis.low ? axis.low : ctx.pool.number(0);
     const Ex stop = axis.count ? axis.low + axis.count : ctx.pool.number(part.access.axes[a].extent);
     converge(ctx);
     by_vectors(ctx, part, [&](Ex r) {
-        const Ex ok = both(owns(ctx, layout(ctx, v), r), part_condition(ctx, part, r, true, part.vectors.axis));
+        const Ex condition = part_condition(ctx, part, r, true, part.vectors.axis);
+        const Ex ok = both(owns(ctx, layout(ctx, v), r), condition);
         const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vectors.length);
         each(ctx, part.vectors.length, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
         const Ex place = coordinate(ctx, layout(ctx, v), axis.dim, r),
                  bytes = ctx.pool.number(static_cast<int64_t>(size_of_element));
+        const std::string offset = part_offset(ctx, part, r).text();
         ctx.out.line(write + "<" + std::to_string(part.vectors.length * static_cast<int>(size_of_element) / 4) + ">(" +
-                     name(ctx, part.tensor) + " + (" + part_offset(ctx, part, r).text() + "), (const unsigned*)" +
-                     wide + ", " + ((low - place) * bytes).text() + ", " +
+                     name(ctx, part.tensor) + " + (" + offset + "), (const unsigned*)" + wide + ", " +
+                     ((low - place) * bytes).text() + ", " +
                      ctx.pool.select(ok, (stop - place) * bytes, ctx.pool.number(0)).text() + ", " +
                      ne(lane, 0).text() + ", " + ne(lane, lanes - 1).text() + ");");
     });

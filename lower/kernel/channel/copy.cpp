@@ -178,8 +178,8 @@ void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
                 both(both(ge(x, 0), gt(left, 0)), put_condition(ctx, id, at, static_cast<int>(tile.contiguous))));
     ctx.out.let("const int", "count",
                 ctx.pool.select(negation(some), zero, ctx.pool.select(lt(left, per), i32(left), all)));
-    start_copy(ctx, id, 16, address_of(to + shared_address(ctx, l, in_tile(l, row, column))),
-               base + ctx.pool.select(some, offset(ctx, tensor, at), zero), count * bytes);
+    const Ex from = base + ctx.pool.select(some, offset(ctx, tensor, at), zero);
+    start_copy(ctx, id, 16, address_of(to + shared_address(ctx, l, in_tile(l, row, column))), from, count * bytes);
     ctx.out.close();
     ctx.out.otherwise();
     copy_elements(ctx, id, r, to);
@@ -192,10 +192,11 @@ void copy_elements(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
     const Tile tile = tile_of(l, ctx.fn.access(ctx.fn.inst(id)));
     const auto [row, column] = open_copy(ctx, tile.rows, tile.columns, 1, 1);
     const std::vector<Ex> at = put_coordinates(ctx, id, l, row, column);
-    const std::string element =
-        read(ctx, ctx.fn.elem(tensor), name(ctx, tensor), offset(ctx, tensor, at).text(), plain_caching(ctx, id));
-    store_to_shared(ctx, tensor, to + shared_address(ctx, l, in_tile(l, row, column)),
-                    chosen(put_condition(ctx, id, at, -1), element, zero(ctx, tensor)));
+    const CachingText caching = plain_caching(ctx, id);
+    const std::string place = offset(ctx, tensor, at).text();
+    const std::string element = read(ctx, ctx.fn.elem(tensor), name(ctx, tensor), place, caching);
+    const std::string value = chosen(put_condition(ctx, id, at, -1), element, zero(ctx, tensor));
+    store_to_shared(ctx, tensor, to + shared_address(ctx, l, in_tile(l, row, column)), value);
     ctx.out.close();
 }
 

@@ -43,8 +43,8 @@ void own_put(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
     const std::string fill = ctx.formats.literal(ctx.fn.elem(part.value), form.fill);
     const auto elements = [&] {
         each_register(ctx, part.value, [&](Ex at) {
-            const std::string from = read(ctx, ctx.fn.elem(part.tensor), name(ctx, part.tensor),
-                                          part_offset(ctx, part, at).text(), part.caching);
+            const std::string offset = part_offset(ctx, part, at).text();
+            const std::string from = read(ctx, ctx.fn.elem(part.tensor), name(ctx, part.tensor), offset, part.caching);
             store_to_shared(ctx, part.value, own_slot(ctx, part.value, to, at),
                             chosen(part_condition(ctx, part, at, true), from, fill));
         });

@@ -64,7 +64,8 @@ void late_loop(Lowering& ctx, ir::InstId id, const Trips& trips) {
     ctx.late.second_copy = false;
     // Behind it the products have ended, and the stages that the last of them read are given back.
     ctx.out.call(KernelOp::wgmma_wait, {ctx.pool.number(ctx.fn.gpu_inst(id).wait)});
-    const Ex some = lt(element_at(ctx, ctx.fn.operands(loop)[0], {}), element_at(ctx, ctx.fn.operands(loop)[1], {}));
+    const Ex end = element_at(ctx, ctx.fn.operands(loop)[1], {});
+    const Ex some = lt(element_at(ctx, ctx.fn.operands(loop)[0], {}), end);
     for (const ir::InstId release : ctx.fn.block(body).insts)
         if (ctx.fn.inst(release).op == ir::Op::channel_release && ctx.fn.gpu_inst(release).late)
             give_back_if(ctx, release, some, 0);

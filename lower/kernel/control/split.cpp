@@ -41,11 +41,12 @@ void prepare_split(Lowering& ctx) {
     ctx.split.shared = take_shared(ctx, explain::Buffer::exchange, "stretches", kSharedBytes, 16);
     ctx.split.part = ctx.out.fresh("stretch");
     const std::string place = ctx.parameters.names.at("first") + " + blockIdx.x", parts = split_parts(ctx).text();
-    const std::string program =
-        ctx.split.sum->parts
-            ? "(" + place + ") / " + parts
-            : quotient_by_reciprocal(ctx) + "(" + place + ", " + parts + ", " +
-                  parameter(ctx, KernelParam::split_reciprocal, 0, 0, "const unsigned long long", "by_stretches") + ")";
+    std::string program = "(" + place + ") / " + parts;
+    if (!ctx.split.sum->parts) {
+        const std::string reciprocal =
+            parameter(ctx, KernelParam::split_reciprocal, 0, 0, "const unsigned long long", "by_stretches");
+        program = quotient_by_reciprocal(ctx) + "(" + place + ", " + parts + ", " + reciprocal + ")";
+    }
     ctx.split.head = "    [[maybe_unused]] const unsigned long long program = " + program + ";\n    const unsigned " +
                      ctx.split.part + " = " + place + " - program * " + parts + ";\n";
 }

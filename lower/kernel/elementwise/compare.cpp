@@ -124,7 +124,7 @@ bool select_by_counts(Lowering& ctx, ir::InstId id) {
         ctx.out.open_if(raw(ctx, prefix->second.holds(static_cast<int>(last))));
         all([&](Ex r) { return at(ctx, in[1], r); });
         ctx.out.otherwise();
-        all([&](Ex r) { return at(ctx, in[0], r) + " ? " + at(ctx, in[1], r) + " : " + at(ctx, in[2], r); });
+        all([&](Ex r) { return select_text(ctx, in, r); });
         ctx.out.close();
     }
     return true;

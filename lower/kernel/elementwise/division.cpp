@@ -63,7 +63,9 @@ std::string bounded_dividends(Lowering& ctx, ir::ValueId dividend, ir::ValueId d
     const ir::Inst* broadcast = ctx.fn.def(divisor);
     if (!origin || !broadcast || broadcast->op != Op::broadcast) return {};
     const auto squares = squares_in(ctx.fn, ctx.fn.operands(*broadcast)[0], dividend, kDepth);
-    return squares ? "are_moderate_distances(" + name(ctx, *origin) + ", " + name(ctx, *squares) + ")" : "";
+    if (!squares) return {};
+    const std::string sum = name(ctx, *squares);
+    return "are_moderate_distances(" + name(ctx, *origin) + ", " + sum + ")";
 }
 
 /// Text that is true where all of the thread's dividends are moderate.

@@ -25,6 +25,8 @@ std::optional<ir::ValueId> splat(const Lowering& ctx, ir::ValueId v);  ///< a br
 void instruction(Lowering& ctx, ir::InstId id);
 Known known_at(Lowering& ctx, ir::ValueId v, Ex r);
 void elementwise(Lowering& ctx, ir::InstId id);
+/// The choice between two values by a mask, the operands of a select.
+std::string select_text(Lowering& ctx, std::span<const ir::ValueId> in, Ex r);
 
 // ---- division by shared numbers, comparisons with counts ----
 void find_shared_divisions(Lowering& ctx);

@@ -212,12 +212,16 @@ void lower_bitcast(Lowering& ctx, ir::InstId id) {
     });
 }
 
+std::string select_text(Lowering& ctx, std::span<const ir::ValueId> in, Ex r) {
+    const std::string no = at(ctx, in[2], r), yes = at(ctx, in[1], r);
+    return at(ctx, in[0], r) + " ? " + yes + " : " + no;
+}
+
 void lower_select(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const auto in = ctx.fn.operands(inst);
     if (select_by_counts(ctx, id)) return;
-    assign(ctx, ctx.fn.result(inst),
-           [&](Ex r) { return at(ctx, in[0], r) + " ? " + at(ctx, in[1], r) + " : " + at(ctx, in[2], r); });
+    assign(ctx, ctx.fn.result(inst), [&](Ex r) { return select_text(ctx, in, r); });
 }
 
 std::string index_of_program(Lowering& ctx, const std::string& place, int axis, const Put& put) {

@@ -112,8 +112,8 @@ void lower_deposit(Lowering& ctx, ir::InstId id) {
     const TilePart p = tile_part(ctx, in, value, pointers);
     if (pointers[0].empty()) {  // a scalar tile: no axes, one element
         const std::string mask = in.mask ? name(ctx, in.mask.value) : "true";
-        ctx.out.assign(named(ctx, name(ctx, to)),
-                       raw(ctx, mask + " ? " + name(ctx, value) + " : " + name(ctx, in.object)));
+        const std::string old = name(ctx, in.object), put = name(ctx, value);
+        ctx.out.assign(named(ctx, name(ctx, to)), raw(ctx, mask + " ? " + put + " : " + old));
         return ctx.out.close();
     }
     const bool collides = deposit_collides(ctx.fn, id);

@@ -86,7 +86,8 @@ Ex staged(Lowering& ctx, ir::ValueId v, const std::string& pointer, ir::ValueId 
 
 void fill(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex)>& value) {
     each_register(ctx, result, [&](Ex r) {
-        assign_to(ctx, result, r, chosen(is_real(ctx, result, r), value(r), zero(ctx, result)));
+        const std::string element = value(r);
+        assign_to(ctx, result, r, chosen(is_real(ctx, result, r), element, zero(ctx, result)));
     });
 }
 

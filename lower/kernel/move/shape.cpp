@@ -52,8 +52,10 @@ void move_registers(Lowering& ctx, ir::InstId id) {
             from.push_back((*sources)[r].reg);
         }
         if (mine.empty()) continue;
-        each(ctx, static_cast<int>(mine.size()),
-             [&](Ex r) { assign_to(ctx, to, rename(ctx, mine, r), at(ctx, operands[i], rename(ctx, from, r))); });
+        each(ctx, static_cast<int>(mine.size()), [&](Ex r) {
+            const std::string value = at(ctx, operands[i], rename(ctx, from, r));
+            assign_to(ctx, to, rename(ctx, mine, r), value);
+        });
     }
 }
 
@@ -127,8 +129,9 @@ void lower_cat(Lowering& ctx, ir::InstId id) {
         each_register(ctx, v, [&](Ex r) {
             std::vector<Ex> c = coordinates_of(ctx, v, r);
             c[axis] = c[axis] + begin;
-            assign_if(ctx, owns(ctx, layout(ctx, v), r),
-                      element(ctx, pointer, number_of(ctx, ctx.fn.type(to).shape, c)), raw(ctx, at(ctx, v, r)));
+            const Ex place = element(ctx, pointer, number_of(ctx, ctx.fn.type(to).shape, c)),
+                     value = raw(ctx, at(ctx, v, r));
+            assign_if(ctx, owns(ctx, layout(ctx, v), r), place, value);
         });
         begin += ctx.fn.type(v).shape[axis];
     }

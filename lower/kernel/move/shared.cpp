@@ -70,7 +70,8 @@ void to_shared(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], to = ctx.fn.result(id);
     const SharedLayout& s = ctx.fn.placement(to).smem;
     const TileLayout& l = layout(ctx, from);
-    ctx.out.let("unsigned char* const", name(ctx, to), raw(ctx, scratch(ctx, id, "unsigned char", s.bytes())));
+    const Ex area = raw(ctx, scratch(ctx, id, "unsigned char", s.bytes()));
+    ctx.out.let("unsigned char* const", name(ctx, to), area);
     const int vector = access_elements(l, s), bytes = vector * s.elem_bytes;
     const std::string type = type_of(ctx, from), word = vector == 1 ? type : wide_type(static_cast<size_t>(bytes));
     each(ctx, registers(ctx, from) / vector, [&](Ex i) {
@@ -102,12 +103,11 @@ void from_shared(Lowering& ctx, ir::InstId id) {
         ctx.out.let("const int", start, shared_address(ctx, s, coordinates_of(ctx, to, ctx.pool.number(0))));
     each(ctx, registers(ctx, to) / vector, [&](Ex i) {
         const Ex r = i * vector, ok = inside(ctx, l, r);
-        const Ex address = start.empty()
-                               ? shared_address(ctx, s, coordinates_of(ctx, to, r))
-                               : (int32(ctx, start) ^ rename(ctx, split.crossing, i)) + rename(ctx, split.above, i);
+        const Ex above = start.empty() ? Ex() : rename(ctx, split.above, i);
+        const Ex address = start.empty() ? shared_address(ctx, s, coordinates_of(ctx, to, r))
+                                         : (int32(ctx, start) ^ rename(ctx, split.crossing, i)) + above;
         const Ex place = pointee("const " + word, raw(ctx, name(ctx, from) + " + " + address.atom()));
-        if (vector == 1)
-            return assign_to(ctx, to, r, chosen(ok, place.text(), zero(ctx, to)));
+        if (vector == 1) return assign_to(ctx, to, r, chosen(ok, place.text(), zero(ctx, to)));
         ctx.out.declare("alignas(16) " + type, "p", vector, ok.is_true() ? "" : " = {}");
         assign_if(ctx, ok, pointee(word, named(ctx, "p")), place);
         for (int k = 0; k < vector; ++k) assign_to(ctx, to, r + k, "p[" + std::to_string(k) + "]");
@@ -118,7 +118,8 @@ void from_shared(Lowering& ctx, ir::InstId id) {
 void between_shared(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], to = ctx.fn.result(id);
     const SharedLayout &a = ctx.fn.placement(from).smem, &b = ctx.fn.placement(to).smem;
-    ctx.out.let("unsigned char* const", name(ctx, to), raw(ctx, scratch(ctx, id, "unsigned char", b.bytes())));
+    const Ex area = raw(ctx, scratch(ctx, id, "unsigned char", b.bytes()));
+    ctx.out.let("unsigned char* const", name(ctx, to), area);
     const std::string e = ctx.out.fresh("e"), type = type_of(ctx, to);
     open_elements(ctx, e, a.shape.elements());
     const std::vector<Ex> c = coordinates_in(a.shape, ctx.pool.counter(e, a.shape.elements()));

@@ -195,9 +195,10 @@ void issue_words(Lowering& ctx, const WordRing& ring, const std::string& stage) 
         below *= o.count;
     }
     ctx.out.open("if ((t & 31) < " + number(ring.copies) + ")");
+    const std::string bytes = storage_bytes(ctx, tensor);
     ctx.out.line("bulk_load(" + ring.name + " + " + stage + " * " + number(ring.stage) + to + ", " + name(ctx, tensor) +
-                 ", " + ring.name + "_walk, " + storage_bytes(ctx, tensor) + ", " + number(ring.run) + ", " +
-                 ring.name + "_full + 8 * " + stage + ");");
+                 ", " + ring.name + "_walk, " + bytes + ", " + number(ring.run) + ", " + ring.name + "_full + 8 * " +
+                 stage + ");");
     ctx.out.close();
 }
 

@@ -75,8 +75,10 @@ std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const StepNames&
             return "lop3.b32" + head + x + ", " + b + ", 0xea;";
         case DecodeStep::select:
             return "lop3.b32" + head + b + ", " + x + ", 0xe4;";
-        case DecodeStep::table:
-            return "prmt.b32 " + to + ", " + constant(s.x) + ", " + constant(s.y) + ", " + a + ";";
+        case DecodeStep::table: {
+            const std::string upper = constant(s.y);
+            return "prmt.b32 " + to + ", " + constant(s.x) + ", " + upper + ", " + a + ";";
+        }
         case DecodeStep::choose:
             return "prmt.b32" + head + b + ", " + c + ";";
         case DecodeStep::look_up:
@@ -87,12 +89,16 @@ std::string ptx_text(const DecodeStep& s, Fmt target, int arch, const StepNames&
         case DecodeStep::brains:
             return "shr.u32 " + to + ", " + a + ", 16; cvt.u16.u32 l, " + a + "; cvt.u16.u32 h, " + to +
                    "; cvt.f32.f16 x, l; cvt.f32.f16 y, h; cvt.rn.bf16x2.f32 " + to + ", y, x;";
-        case DecodeStep::add:
-            return fused ? "fma.rn.bf16x2" + head + constant(0x3f803f80) + ", " + constant(s.x) + ";"
-                         : "add.rn." + type + head + constant(s.x) + ";";
-        case DecodeStep::mul:
-            return fused ? "fma.rn.bf16x2" + head + constant(s.x) + ", " + constant(0x80008000) + ";"
-                         : "mul.rn." + type + head + constant(s.x) + ";";
+        case DecodeStep::add: {
+            const std::string added = constant(s.x);
+            return fused ? "fma.rn.bf16x2" + head + constant(0x3f803f80) + ", " + added + ";"
+                         : "add.rn." + type + head + added + ";";
+        }
+        case DecodeStep::mul: {
+            const std::string minus_zero = fused ? constant(0x80008000) : "", factor = constant(s.x);
+            return fused ? "fma.rn.bf16x2" + head + factor + ", " + minus_zero + ";"
+                         : "mul.rn." + type + head + factor + ";";
+        }
     }
     return {};
 }
@@ -350,15 +356,14 @@ void load_all_words(Lowering& ctx, const Part& part, const PackedView& view, con
     for (size_t k = 0; k < view.loads.size(); ++k) {
         const std::string to = array + "[" + number(static_cast<int64_t>(k) * view.grain / 4) + "]";
         const Ex at = offset(view.loads[k]);
-        const std::string value =
-            access_function(ctx, type, true, guarded, caching) + "((const unsigned char*)" + name(ctx, part.tensor) +
-            " + (" + at.text() + ")" +
-            (guarded ? ", " +
-                           both(part.fixed, lt(at, ctx.pool.name(kernel::Type::u64, storage_bytes(ctx, part.tensor))))
-                               .text() +
-                           ", " + zeros
-                     : "") +
-            ")";
+        std::string guard;
+        if (guarded) {
+            const Ex bytes = ctx.pool.name(kernel::Type::u64, storage_bytes(ctx, part.tensor));
+            guard = ", " + both(part.fixed, lt(at, bytes)).text() + ", " + zeros;
+        }
+        const std::string base = name(ctx, part.tensor);
+        const std::string value = access_function(ctx, type, true, guarded, caching) + "((const unsigned char*)" +
+                                  base + " + (" + at.text() + ")" + guard + ")";
         if (view.grain == 4) {
             ctx.out.line(to + " = " + value + ";");
             continue;

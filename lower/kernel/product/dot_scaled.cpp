@@ -81,7 +81,8 @@ void add_scaled(Lowering& ctx, ir::InstId id, const BlockScales& s, Ex k, Ex sum
     each(ctx, static_cast<int>(registers.size()), [&](Ex i) {
         const Ex r = rename(ctx, registers, i);
         const std::string partial = (codes ? "(float)" : "") + ctx.pool.index(sum.type(), sum, i).text() + unit;
-        const std::string total = ctx.formats.fma(f32, partial, both(r), cast(f32, f, at(ctx, to, r)));
+        const std::string sum_so_far = cast(f32, f, at(ctx, to, r));
+        const std::string total = ctx.formats.fma(f32, partial, both(r), sum_so_far);
         assign_to(ctx, to, r, cast(f, f32, total));
     });
 }

@@ -299,10 +299,9 @@ void mma_fragment(Lowering& ctx, ir::ValueId v, const FragmentWords& words, int6
     const Ex padded = ctx.pool.name(kernel::Type::other, ctx.out.fresh("kept"));
     ctx.out.declare(type_of(ctx, v), padded.text(), n);
     each(ctx, n, [&](Ex r) {
-        const Ex reg = words.start + r;
-        ctx.out.assign(
-            ctx.pool.index(kernel::Type::other, padded, r),
-            spelled(ctx, chosen(lt(coordinate(ctx, layout(ctx, v), d, reg), k_extent), at(ctx, v, reg), zero(ctx, v))));
+        const Ex reg = words.start + r, within_k = lt(coordinate(ctx, layout(ctx, v), d, reg), k_extent);
+        const std::string none = zero(ctx, v), element = chosen(within_k, at(ctx, v, reg), none);
+        ctx.out.assign(ctx.pool.index(kernel::Type::other, padded, r), spelled(ctx, element));
     });
     for (int i = 0; i < words.count; ++i) {
         const Ex first = ctx.pool.number(i * per);
