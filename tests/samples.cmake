@@ -12,7 +12,7 @@ endif()
 # Files of one entry, by position: one in so many.
 set(one_in_native 1)
 if(DEFINED ENV{TEGULA_SAMPLE})
-  set(one_in_native 2)  # cpu.run_*, cpu.expressions_*: each kernel takes LLVM as long as all others of its size
+  set(one_in_native 2)  # cpu.*_plain, cpu.*_permuted: nearly all of their time is LLVM's, once for each kernel
 endif()
 set(one_in_native_again 3)  # without passes, or under sanitizers: kernels are compiled once more, which is most of the time; all in cpu.whole_*
 set(one_in_interpreted 3)   # run.* under sanitizers, which see the same code of the interpreter in most files
