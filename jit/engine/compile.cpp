@@ -286,8 +286,8 @@ std::optional<std::string> Engine::gpu_artifact(const Executable& exe, std::stri
     const ir::Function fn = lowered_for_gpu(exe.instance, options);
     if (kind == "ir:gpu") return ir::print(fn);
     if (of_kernel) {
-        const auto take = [&text, wanted](std::string_view pass, const std::string& plan) {
-            if (wanted.empty())
+        const auto take = [&text, kind, wanted](std::string_view pass, const std::string& plan) {
+            if (kind == "kernel")
                 text = plan;
             else if (pass == wanted)
                 text = "// after " + std::string(pass) + "\n" + plan;
