@@ -33,7 +33,7 @@ constexpr int kMaxDepth = 1000;  ///< nesting of blocks
 /// nothing, so it stays in the text.
 constexpr int kMostThreads = 1024;
 
-/// Ops whose emission reads operands by `at` only, so that a constant tile needs no array for them.
+/// Ops whose emission reads operands by element_at only, so that a constant tile needs no array for them.
 bool reads_elements(Op op) {
     switch (op) {
         case Op::select:
@@ -293,41 +293,43 @@ std::string name(Lowering& ctx, ir::ValueId v) {
     return out = ctx.out.fresh("v");
 }
 
-std::string at(Lowering& ctx, ir::ValueId v, Ex r) {
-    if (is_scalar(ctx, v)) return name(ctx, v);
-    const ir::Inst* def = ctx.fn.def(v);
-    if (def && def->op == Op::constant && !ctx.values.aliased[v.v]) {
-        const auto code = static_cast<uint64_t>(ctx.fn.attrs(*def)[0]);
-        return ctx.fn.type(v).pointer ? std::to_string(code) + "ull" : ctx.formats.literal(ctx.fn.elem(v), code);
-    }
-    if (const auto scalar = splat(ctx, v)) return name(ctx, *scalar);
-    if (is_words(ctx, v)) return field(ctx, v, r);
-    if (is_pairs(ctx, v) || is_quads(ctx, v))
-        return part_of_word(ctx, name(ctx, v), is_pairs(ctx, v) ? 2 : 4, r, ctx.fn.elem(v));
-    if (const auto variable = fused_at(ctx, v, r)) return *variable;
-    return name(ctx, v) + "[" + r.text() + "]";
-}
+namespace {
 
-Ex element_at(Lowering& ctx, ir::ValueId v, Ex r) {
+/// The type that the pool computes with; `other` for what it does not.
+kernel::Type computed_type(const Lowering& ctx, ir::ValueId v) {
     using kernel::Type;
     const Format& f = ctx.fn.elem(v);
-    const bool wide = f.is_int() && (f.bits == 32 || f.bits == 64);
-    const Type type = ctx.fn.type(v).pointer ? Type::u64
-                      : f.is_bool()          ? Type::pred
-                      : !wide                ? Type::other
-                      : f.bits == 32         ? (f.is_signed ? Type::i32 : Type::u32)
-                      : f.is_signed          ? Type::i64
-                                             : Type::u64;
+    if (ctx.fn.type(v).pointer) return Type::u64;
+    if (f.is_bool()) return Type::pred;
+    if (!f.is_int() || (f.bits != 32 && f.bits != 64)) return Type::other;
+    if (f.bits == 32) return f.is_signed ? Type::i32 : Type::u32;
+    return f.is_signed ? Type::i64 : Type::u64;
+}
+
+}  // namespace
+
+Ex element_at(Lowering& ctx, ir::ValueId v, Ex r) {
+    const kernel::Type type = computed_type(ctx, v);
+    const auto spelt = [&](const std::string& text) { return ctx.pool.text(type, text, false); };
     const ir::Inst* def = ctx.fn.def(v);
-    if (def && def->op == Op::constant && type != Type::other) return ctx.pool.constant(type, ctx.fn.attrs(*def)[0]);
+    const bool constant = def && def->op == Op::constant;
+    if (constant && type != kernel::Type::other) return ctx.pool.constant(type, ctx.fn.attrs(*def)[0]);
     if (is_scalar(ctx, v)) {
         const std::string& text = name(ctx, v);
         return ctx.pool.text(type, text, std::ranges::all_of(text, text::is_identifier));
     }
-    if ((def && def->op == Op::constant) || splat(ctx, v) || is_words(ctx, v) || is_pairs(ctx, v) || is_quads(ctx, v) ||
-        fused(ctx, v))
-        return ctx.pool.text(type, at(ctx, v, r), false);
-    return ctx.pool.index(type, ctx.pool.name(Type::other, name(ctx, v)), r);
+    if (constant) return spelt(ctx.formats.literal(ctx.fn.elem(v), static_cast<uint64_t>(ctx.fn.attrs(*def)[0])));
+    if (const auto scalar = splat(ctx, v)) return spelt(name(ctx, *scalar));
+    if (is_words(ctx, v)) return spelt(field(ctx, v, r));
+    if (is_pairs(ctx, v) || is_quads(ctx, v))
+        return spelt(part_of_word(ctx, name(ctx, v), is_pairs(ctx, v) ? 2 : 4, r, ctx.fn.elem(v)));
+    if (const auto variable = fused_at(ctx, v, r)) return spelt(*variable);
+    return ctx.pool.index(type, named(ctx, name(ctx, v)), r);
+}
+
+std::string text_at(Lowering& ctx, ir::ValueId v, Ex r) {
+    const Ex element = element_at(ctx, v, r);
+    return element.constant() ? element.atom() : element.text();
 }
 
 std::string zero(Lowering& ctx, ir::ValueId v) {
@@ -477,7 +479,7 @@ void instruction(Lowering& ctx, ir::InstId id) {
 /// `v` at register r, and the constant that every element of it is, seen through broadcasts: what Formats must know
 /// to spell negations safely.
 Known known_at(Lowering& ctx, ir::ValueId v, Ex r) {
-    const std::string text = at(ctx, v, r);
+    const std::string text = text_at(ctx, v, r);
     const ir::Inst* def = ctx.fn.def(v);
     while (def && (def->op == Op::broadcast || def->op == Op::convert || def->op == Op::reshape))
         def = ctx.fn.def(ctx.fn.operands(*def)[0]);

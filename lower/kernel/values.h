@@ -22,10 +22,11 @@ std::string type_of(Lowering& ctx, ir::ValueId v);
 /// Identifier of a value. A tile in shared memory: an `unsigned char*` to the first byte of its SharedLayout (views:
 /// the same pointer).
 std::string name(Lowering& ctx, ir::ValueId v);
-/// "v12[r]", or the scalar; an expression for constants, to be read only.
-std::string at(Lowering& ctx, ir::ValueId v, Ex r);
-/// The same as an expression; integers of 32 and 64 bits and conditions with their type.
+/// Register r of a value, empty for scalars: an element of its array, a scalar, a constant, or what is taken out of a
+/// word. Integers of 32 and 64 bits, pointers and conditions have their type.
 Ex element_at(Lowering& ctx, ir::ValueId v, Ex r);
+/// Its text, as an operand of any operator but for what was made as text.
+std::string text_at(Lowering& ctx, ir::ValueId v, Ex r);
 std::string zero(Lowering& ctx, ir::ValueId v);  ///< literal of the element with code 0
 enum class Declared : uint8_t {
     plainly,

@@ -147,7 +147,7 @@ void atomic_elements(Lowering& ctx, ir::InstId id, const std::string& function, 
         on = both(stores(ctx, result, r), on);
         if (!on.is_true()) on = ctx.out.constant("on", on);
         std::vector<Ex> all;
-        if (uses(ctx, result) > 0) all.push_back(raw(ctx, at(ctx, result, r)));
+        if (uses(ctx, result) > 0) all.push_back(element_at(ctx, result, r));
         all.insert(all.end(), {named(ctx, function), on});
         for (const std::string& operand : operands(r)) all.push_back(raw(ctx, chosen(on, operand, "0")));
         ctx.out.call(uses(ctx, result) > 0 ? KernelOp::atomic_get : KernelOp::atomic, std::move(all));

@@ -82,8 +82,8 @@ void store_elements(Lowering& ctx, const Part& part, bool checked) {
     by_groups(ctx, part, checked, [&](Ex r, bool bounds) {
         const Ex condition = part_condition(ctx, part, r, bounds), ok = both(stores(ctx, v, r), condition);
         const std::string offset = part_offset(ctx, part, r).text();
-        if (is_bit_addressed(f)) return write_bits(ctx, ok, f, base, offset, at(ctx, v, r));
-        const Ex value = raw(ctx, at(ctx, v, r));
+        if (is_bit_addressed(f)) return write_bits(ctx, ok, f, base, offset, text_at(ctx, v, r));
+        const Ex value = element_at(ctx, v, r);
         const bool inside = !ok.is_true() && !is_scalar(ctx, v);  // the function has the condition
         if (!inside && part.caching.stem.empty()) return assign_if(ctx, ok, raw(ctx, base + "[" + offset + "]"), value);
         std::vector<Ex> operands = {named(ctx, access_function(ctx, type_of(ctx, v), false, inside, part.caching)),
@@ -155,7 +155,7 @@ Ex stored_vector(Lowering& ctx, const Part& part, Ex r) {
     const ir::ValueId v = part.value;
     if (!ctx.plan.has(KernelPass::round_in_store, v)) {
         const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vectors.length);
-        each(ctx, part.vectors.length, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
+        each(ctx, part.vectors.length, [&](Ex i) { ctx.out.assign(element(wide, i), element_at(ctx, v, r + i)); });
         return wide;
     }
     ctx.formats.need("pairs");
@@ -164,8 +164,8 @@ Ex stored_vector(Lowering& ctx, const Part& part, Ex r) {
     const Ex wide = array(ctx, "alignas(16) unsigned", "wide", part.vectors.length / 2);
     each(ctx, part.vectors.length / 2, [&](Ex i) {
         const Ex low = r + i * 2;
-        ctx.out.assign(element(wide, i), raw(ctx, pair_function(ctx, cast) + "(" + at(ctx, from, low) + ", " +
-                                                      at(ctx, from, low + 1) + ")"));
+        ctx.out.assign(element(wide, i), raw(ctx, pair_function(ctx, cast) + "(" + text_at(ctx, from, low) + ", " +
+                                                      text_at(ctx, from, low + 1) + ")"));
     });
     return wide;
 }
@@ -224,7 +224,7 @@ void load_wide(Lowering& ctx, const Part& part) {
                                             : load_vectors(ctx, part, wide, true);
         ctx.out.close();
     }
-    each_register(ctx, v, [&](Ex r) { ctx.out.assign(raw(ctx, at(ctx, v, r)), element(wide, r)); });
+    each_register(ctx, v, [&](Ex r) { ctx.out.assign(element_at(ctx, v, r), element(wide, r)); });
 }
 
 void lower_load(Lowering& ctx, ir::InstId id) {

@@ -29,13 +29,13 @@ void lower_ptr_add(Lowering& ctx, ir::InstId id) {
 void lower_ptr_at(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0];
     const std::string bits = is_bit_addressed(ctx.fn.elem(ctx.fn.result(id))) ? " << 3" : "";
-    assign(ctx, ctx.fn.result(id), [&](Ex r) { return at(ctx, from, r) + bits; });
+    assign(ctx, ctx.fn.result(id), [&](Ex r) { return text_at(ctx, from, r) + bits; });
 }
 
 void lower_ptr_address(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0];
     const std::string bits = is_bit_addressed(ctx.fn.elem(from)) ? " >> 3" : "";
-    assign(ctx, ctx.fn.result(id), [&](Ex r) { return at(ctx, from, r) + bits; });
+    assign(ctx, ctx.fn.result(id), [&](Ex r) { return text_at(ctx, from, r) + bits; });
 }
 
 /// An element of no whole bytes behind a pointer expression.
@@ -70,8 +70,8 @@ void lower_ptr_load(Lowering& ctx, ir::InstId id) {
         if (!ok.is_true() && in.other && !pointers[in.other.at].empty())
             rest = "(" + chosen(ok, rest, zero(ctx, v)) + ")";
         if (in.mask) ok = both(ok, staged(ctx, in.mask.value, pointers[in.mask.at], v, r, number_at(ctx, v, r)));
-        const Ex to = raw(ctx, at(ctx, v, r));
-        const std::string pointer = at(ctx, in.object, r);
+        const Ex to = element_at(ctx, v, r);
+        const std::string pointer = text_at(ctx, in.object, r);
         if (is_bit_addressed(f)) return ctx.out.assign(to, raw(ctx, chosen(ok, pointee(ctx, f, pointer), rest)));
         const bool always = ok.is_true();  // in global memory, which compilers do not see of numbers
         std::vector<Ex> operands = {
@@ -95,7 +95,7 @@ void lower_ptr_store(Lowering& ctx, ir::InstId id) {
     each_register(ctx, in.object, [&](Ex r) {
         Ex ok = stores(ctx, in.object, r);
         if (in.mask) ok = both(ok, operand(in.mask, r));
-        const std::string pointer = at(ctx, in.object, r), value = operand(in.value, r).text();
+        const std::string pointer = text_at(ctx, in.object, r), value = operand(in.value, r).text();
         if (is_bit_addressed(f))
             return write_bits(ctx, ok, f, "((unsigned char*)(" + pointer + " >> 3))", pointer + " & 7", value);
         const bool always = ok.is_true();
@@ -125,7 +125,7 @@ void lower_ptr_atomic(Lowering& ctx, ir::InstId id) {
     atomic_elements(
         ctx, id, function, [&](Ex r) { return in.mask ? operand(in.mask, r) : ctx.pool.truth(true); },
         [&](Ex r) {
-            std::vector<std::string> operands = {at(ctx, in.object, r), operand(in.value, r).text()};
+            std::vector<std::string> operands = {text_at(ctx, in.object, r), operand(in.value, r).text()};
             if (in.expected) operands.push_back(operand(in.expected, r).text());
             return operands;
         });

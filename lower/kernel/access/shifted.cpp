@@ -168,7 +168,7 @@ void store_shifted(Lowering& ctx, const Part& part) {
         const Ex condition = part_condition(ctx, part, r, true, part.vectors.axis);
         const Ex ok = both(owns(ctx, layout(ctx, v), r), condition);
         const Ex wide = array(ctx, "alignas(16) " + type_of(ctx, v), "wide", part.vectors.length);
-        each(ctx, part.vectors.length, [&](Ex i) { ctx.out.assign(element(wide, i), raw(ctx, at(ctx, v, r + i))); });
+        each(ctx, part.vectors.length, [&](Ex i) { ctx.out.assign(element(wide, i), element_at(ctx, v, r + i)); });
         const Ex place = coordinate(ctx, layout(ctx, v), axis.dim, r),
                  bytes = ctx.pool.number(static_cast<int64_t>(size_of_element));
         const std::string offset = part_offset(ctx, part, r).text();

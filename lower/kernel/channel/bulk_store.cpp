@@ -190,8 +190,8 @@ void bulk_box(Lowering& ctx, const BulkStore& s, int64_t row, int64_t column, in
     const auto pair = [&](int r) {
         if (!rounds) return packed(ctx, tile, f, ctx.pool.number(r));
         const ir::ValueId from = ctx.fn.operands(*def)[0];
-        return pair_function(ctx, *def) + "(" + at(ctx, from, ctx.pool.number(r)) + ", " +
-               at(ctx, from, ctx.pool.number(r + 1)) + ")";
+        return pair_function(ctx, *def) + "(" + text_at(ctx, from, ctx.pool.number(r)) + ", " +
+               text_at(ctx, from, ctx.pool.number(r + 1)) + ")";
     };
     const auto word = [&](int r) { return ctx.pool.text(kernel::Type::u32, pair(r), false); };
     const auto place = [&](int64_t c) {

@@ -52,9 +52,9 @@ void copy(Lowering& ctx, ir::ValueId from, const std::string& to) {
             copy_array(ctx, array_size(ctx, from), source, to);
         return;
     }
-    const std::string source = at(ctx, from, ctx.pool.number(0));
+    const std::string source = text_at(ctx, from, ctx.pool.number(0));
     if (source == to + "[0]") return;
-    each_register(ctx, from, [&](Ex r) { ctx.out.assign(element(ctx, to, r), raw(ctx, at(ctx, from, r))); });
+    each_register(ctx, from, [&](Ex r) { ctx.out.assign(element(ctx, to, r), element_at(ctx, from, r)); });
 }
 
 void copy_all(Lowering& ctx, std::span<const ir::ValueId> from, const std::vector<std::string>& to) {

@@ -134,7 +134,7 @@ void lower_print(Lowering& ctx, ir::InstId id) {
     for (ir::ValueId v : in) {
         const int64_t n = std::min(ctx.fn.type(v).shape.elements(), kPrintElements), start = at_word;
         const auto code = [&](Ex r) {
-            return ctx.pool.text(kernel::Type::other, code_text(ctx, v, at(ctx, v, r)), false);
+            return ctx.pool.text(kernel::Type::other, code_text(ctx, v, text_at(ctx, v, r)), false);
         };
         at_word += n;
         if (is_scalar(ctx, v)) {

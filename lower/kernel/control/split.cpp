@@ -100,7 +100,7 @@ void split_publish(Lowering& ctx) {
         const Ex own = variable(ctx, pointer + " const", "own",
                                 raw(ctx, "(" + pointer + ")" + split_sums(ctx, k, ctx.split.part)));
         each_register(ctx, v, [&](Ex r) {
-            ctx.out.assign(element(own, r * group_threads(ctx) + ctx.thread), raw(ctx, at(ctx, v, r)));
+            ctx.out.assign(element(own, r * group_threads(ctx) + ctx.thread), element_at(ctx, v, r));
         });
     }
     ctx.out.call(KernelOp::fence_gpu);

@@ -118,11 +118,11 @@ bool select_by_counts(Lowering& ctx, ir::InstId id) {
         const auto all = [&](const std::function<std::string(Ex r)>& value) {
             each(ctx, kTogether, [&](Ex i) {
                 const Ex r = i + first;
-                ctx.out.assign(raw(ctx, at(ctx, to, r)), raw(ctx, value(r)));
+                ctx.out.assign(element_at(ctx, to, r), raw(ctx, value(r)));
             });
         };
         ctx.out.open_if(raw(ctx, prefix->second.holds(static_cast<int>(last))));
-        all([&](Ex r) { return at(ctx, in[1], r); });
+        all([&](Ex r) { return text_at(ctx, in[1], r); });
         ctx.out.otherwise();
         all([&](Ex r) { return select_text(ctx, in, r); });
         ctx.out.close();

@@ -71,7 +71,7 @@ std::string bounded_dividends(Lowering& ctx, ir::ValueId dividend, ir::ValueId d
 /// Text that is true where all of the thread's dividends are moderate.
 std::string moderate_dividends(Lowering& ctx, ir::ValueId dividend, const std::string& type) {
     const Ex dividends = array(ctx, type, "dividends", 0);
-    each_register(ctx, dividend, [&](Ex r) { ctx.out.line(dividends + ".add(" + at(ctx, dividend, r) + ");"); });
+    each_register(ctx, dividend, [&](Ex r) { ctx.out.line(dividends + ".add(" + text_at(ctx, dividend, r) + ");"); });
     return dividends + ".moderate()";
 }
 
@@ -119,20 +119,20 @@ void divide_by_shared(Lowering& ctx, ir::InstId id) {
     ctx.formats.need("shared_division");
     const Ex moderate = variable(ctx, "bool", "moderate", ctx.pool.truth(true));
     each_register(ctx, to, [&](Ex r) {
-        ctx.out.assign(moderate, raw(ctx, "is_shared_divisor(" + at(ctx, in[1], r) + ")"), "&=");
+        ctx.out.assign(moderate, raw(ctx, "is_shared_divisor(" + text_at(ctx, in[1], r) + ")"), "&=");
     });
     test_dividends(ctx, id, moderate);
     declare(ctx, to);
     ctx.out.open_if(moderate);
     each_register(ctx, to, [&](Ex r) {
-        const std::string a = at(ctx, in[0], r), b = at(ctx, in[1], r);
-        ctx.out.assign(raw(ctx, at(ctx, to, r)),
+        const std::string a = text_at(ctx, in[0], r), b = text_at(ctx, in[1], r);
+        ctx.out.assign(element_at(ctx, to, r),
                        raw(ctx, "reciprocal_division(" + a + ", " + b + ", nearest_reciprocal(" + b + "))"));
     });
     ctx.out.otherwise();
     each_register(ctx, to, [&](Ex r) {
-        ctx.out.assign(raw(ctx, at(ctx, to, r)),
-                       raw(ctx, "any_division(" + at(ctx, in[0], r) + ", " + at(ctx, in[1], r) + ")"));
+        ctx.out.assign(element_at(ctx, to, r),
+                       raw(ctx, "any_division(" + text_at(ctx, in[0], r) + ", " + text_at(ctx, in[1], r) + ")"));
     });
     ctx.out.close();
 }

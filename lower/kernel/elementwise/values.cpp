@@ -103,9 +103,9 @@ void each_pair(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::strin
     const int pairs = registers(ctx, to) / 2;
     const Ex first = ctx.out.open_count("r", pairs, unrolled(ctx, pairs)) * 2, second = first + 1;
     ctx.out.let("const unsigned", "two",
-                raw(ctx, pair + "(" + at(ctx, from, first) + ", " + at(ctx, from, second) + ")"));
-    ctx.out.assign(raw(ctx, at(ctx, to, first)), raw(ctx, low));
-    ctx.out.assign(raw(ctx, at(ctx, to, second)), raw(ctx, high));
+                raw(ctx, pair + "(" + text_at(ctx, from, first) + ", " + text_at(ctx, from, second) + ")"));
+    ctx.out.assign(element_at(ctx, to, first), raw(ctx, low));
+    ctx.out.assign(element_at(ctx, to, second), raw(ctx, high));
     ctx.out.close();
 }
 
@@ -196,10 +196,10 @@ void lower_cast(Lowering& ctx, ir::InstId id) {
             rounding.index =
                 is_scalar(ctx, v) ? "0ull" : "(unsigned long long)" + logical_number(ctx, layout(ctx, v), r);
         } else if (rounding.round == Round::bits) {
-            rounding.random =
-                "(unsigned long long)(" + at(ctx, in[1], r) + ") << " + std::to_string(64 - ctx.fn.elem(in[1]).bits);
+            rounding.random = "(unsigned long long)(" + text_at(ctx, in[1], r) + ") << " +
+                              std::to_string(64 - ctx.fn.elem(in[1]).bits);
         }
-        return ctx.formats.cast(to, from, at(ctx, in[0], r), rounding);
+        return ctx.formats.cast(to, from, text_at(ctx, in[0], r), rounding);
     });
 }
 
@@ -207,14 +207,15 @@ void lower_bitcast(Lowering& ctx, ir::InstId id) {
     const ir::Inst& inst = ctx.fn.inst(id);
     const ir::ValueId v = ctx.fn.result(inst), from = ctx.fn.operands(inst)[0];
     assign(ctx, v, [&](Ex r) {
-        if (ctx.fn.type(v).pointer || ctx.fn.type(from).pointer) return "(" + type_of(ctx, v) + ")" + at(ctx, from, r);
-        return ctx.formats.bitcast(ctx.fn.elem(v), ctx.fn.elem(from), at(ctx, from, r));
+        if (ctx.fn.type(v).pointer || ctx.fn.type(from).pointer)
+            return "(" + type_of(ctx, v) + ")" + text_at(ctx, from, r);
+        return ctx.formats.bitcast(ctx.fn.elem(v), ctx.fn.elem(from), text_at(ctx, from, r));
     });
 }
 
 std::string select_text(Lowering& ctx, std::span<const ir::ValueId> in, Ex r) {
-    const std::string no = at(ctx, in[2], r), yes = at(ctx, in[1], r);
-    return at(ctx, in[0], r) + " ? " + yes + " : " + no;
+    const std::string no = text_at(ctx, in[2], r), yes = text_at(ctx, in[1], r);
+    return text_at(ctx, in[0], r) + " ? " + yes + " : " + no;
 }
 
 void lower_select(Lowering& ctx, ir::InstId id) {

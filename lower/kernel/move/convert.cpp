@@ -30,7 +30,8 @@ void lower_convert(Lowering& ctx, ir::InstId id) {
     if (convert_exchanges(c, layout(ctx, to))) return exchange(ctx, id);
     if (c.kind == Conversion::shuffle) return shuffle(ctx, id, c);
     if (c.kind == Conversion::none && take_over(ctx, to, from)) return;
-    assign(ctx, to, [&](Ex r) { return at(ctx, from, c.kind == Conversion::none ? r : rename(ctx, c.rename, r)); });
+    assign(ctx, to,
+           [&](Ex r) { return text_at(ctx, from, c.kind == Conversion::none ? r : rename(ctx, c.rename, r)); });
 }
 
 /// A tile whose register r is register r ^ (XOR of by_bit[b] over the set bits b of t) of `tile`: one select per

@@ -150,7 +150,7 @@ void lower_deposit(Lowering& ctx, ir::InstId id) {
         const Ex wins = collides
                             ? eq(ctx.pool.index(kernel::Type::i32, named(ctx, last), place), number_at(ctx, value, r))
                             : ctx.pool.truth(true);
-        assign_if(ctx, wins, element(ctx, pointers[0], place), raw(ctx, at(ctx, value, r)));
+        assign_if(ctx, wins, element(ctx, pointers[0], place), element_at(ctx, value, r));
     });
     sync(ctx);
     fill(ctx, to, [&](Ex r) { return pointers[0] + "[" + number_at(ctx, to, r).text() + "]"; });

@@ -56,7 +56,7 @@ void assign_to(Lowering& ctx, ir::ValueId v, Ex r, const std::string& value) {
 void stage(Lowering& ctx, ir::ValueId v, const std::string& pointer,
            const std::function<std::string(const std::string&)>& value) {
     each_register(ctx, v, [&](Ex r) {
-        const std::string text = value ? value(at(ctx, v, r)) : at(ctx, v, r);
+        const std::string text = value ? value(text_at(ctx, v, r)) : text_at(ctx, v, r);
         const Ex place = element(ctx, pointer, number_at(ctx, v, r));
         assign_if(ctx, stores(ctx, v, r), place, raw(ctx, text));
     });

@@ -24,7 +24,7 @@ bool view_or_trivial(Lowering& ctx, ir::InstId id) {
         return true;
     }
     if (!scratch_plan(ctx.fn, id).bytes && (is_scalar(ctx, from) || is_scalar(ctx, to))) {
-        assign(ctx, to, [&](Ex) { return at(ctx, from, ctx.pool.number(0)); });
+        assign(ctx, to, [&](Ex) { return text_at(ctx, from, ctx.pool.number(0)); });
         return true;
     }
     return false;
@@ -41,7 +41,7 @@ void move_registers(Lowering& ctx, ir::InstId id) {
         for (const auto& source : *sources)
             if (source.operand == 0) from.push_back(source.reg);
         if (from.size() == sources->size())
-            return assign(ctx, to, [&](Ex r) { return at(ctx, operands[0], rename(ctx, from, r)); });
+            return assign(ctx, to, [&](Ex r) { return text_at(ctx, operands[0], rename(ctx, from, r)); });
     }
     declare(ctx, to);
     for (size_t i = 0; i < operands.size(); ++i) {
@@ -53,7 +53,7 @@ void move_registers(Lowering& ctx, ir::InstId id) {
         }
         if (mine.empty()) continue;
         each(ctx, static_cast<int>(mine.size()), [&](Ex r) {
-            const std::string value = at(ctx, operands[i], rename(ctx, from, r));
+            const std::string value = text_at(ctx, operands[i], rename(ctx, from, r));
             assign_to(ctx, to, rename(ctx, mine, r), value);
         });
     }
@@ -130,7 +130,7 @@ void lower_cat(Lowering& ctx, ir::InstId id) {
             std::vector<Ex> c = coordinates_of(ctx, v, r);
             c[axis] = c[axis] + begin;
             const Ex place = element(ctx, pointer, number_of(ctx, ctx.fn.type(to).shape, c)),
-                     value = raw(ctx, at(ctx, v, r));
+                     value = element_at(ctx, v, r);
             assign_if(ctx, owns(ctx, layout(ctx, v), r), place, value);
         });
         begin += ctx.fn.type(v).shape[axis];

@@ -151,7 +151,7 @@ std::string part_of_word(Lowering& ctx, const std::string& words, int per, Ex r,
 std::string pair_at(Lowering& ctx, ir::ValueId v, Ex first) {
     if (is_pairs(ctx, v)) return name(ctx, v) + "[" + (first >> 1).text() + "]";
     ctx.formats.need("pairs");
-    return "two_shorts(" + at(ctx, v, first) + ", " + at(ctx, v, first + 1) + ")";
+    return "two_shorts(" + text_at(ctx, v, first) + ", " + text_at(ctx, v, first + 1) + ")";
 }
 
 /// A cast of packed codes whose result is wanted element by element, for shared memory above all. false: it is none.

@@ -89,7 +89,7 @@ public:
             return each(ctx_, registers(ctx_, slab_.tile) / 4, [&](Ex group) {
                 const Ex r = group * 4;
                 const std::vector<Ex> c = coordinates_of(ctx_, slab_.tile, r);
-                const auto byte = [&](int i) { return lower::at(ctx_, slab_.tile, r + i); };
+                const auto byte = [&](int i) { return text_at(ctx_, slab_.tile, r + i); };
                 const Ex word = spelled(ctx_, word_of(ctx_, {byte(0), byte(1), byte(2), byte(3)}));
                 ctx_.out.when(mine(r, c));
                 ctx_.out.assign(pointee("unsigned", pointer() + number(c)), word);
@@ -97,7 +97,7 @@ public:
         }
         each_register(ctx_, slab_.tile, [&](Ex r) {
             const std::vector<Ex> c = coordinates_of(ctx_, slab_.tile, r);
-            const Ex element = spelled(ctx_, value(lower::at(ctx_, slab_.tile, r)));
+            const Ex element = spelled(ctx_, value(text_at(ctx_, slab_.tile, r)));
             ctx_.out.when(mine(r, c));
             ctx_.out.assign(at(number(c)), element);
         });

@@ -35,7 +35,7 @@ BlockScales stage_scales(Lowering& ctx, ir::InstId id) {
         s.array = own_scales.text();
         each_register(ctx, in[o], [&](Ex r) {
             ctx.out.assign(ctx.pool.index(kernel::Type::other, own_scales, r),
-                           spelled(ctx, factor(ctx, in[o], f32, false, at(ctx, in[o], r))));
+                           spelled(ctx, factor(ctx, in[o], f32, false, text_at(ctx, in[o], r))));
         });
         const TileLayout &own = layout(ctx, in[o]), &sums = layout(ctx, ctx.fn.result(inst));
         TileLayout::Point first{};
@@ -81,7 +81,7 @@ void add_scaled(Lowering& ctx, ir::InstId id, const BlockScales& s, Ex k, Ex sum
     each(ctx, static_cast<int>(registers.size()), [&](Ex i) {
         const Ex r = rename(ctx, registers, i);
         const std::string partial = (codes ? "(float)" : "") + ctx.pool.index(sum.type(), sum, i).text() + unit;
-        const std::string sum_so_far = cast(f32, f, at(ctx, to, r));
+        const std::string sum_so_far = cast(f32, f, text_at(ctx, to, r));
         const std::string total = ctx.formats.fma(f32, partial, both(r), sum_so_far);
         assign_to(ctx, to, r, cast(f, f32, total));
     });

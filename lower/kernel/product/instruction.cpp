@@ -172,7 +172,7 @@ void call_instruction(Lowering& ctx, ir::InstId id) {
         for (size_t u = 0; u < function.uses.size(); ++u) {
             const auto& [operand, part, reg] = function.uses[u];
             const std::string y = "y" + std::to_string(u);
-            const auto source = [&, o = operand](int e) { return at(ctx, values[o], element(o, q, e)); };
+            const auto source = [&, o = operand](int e) { return text_at(ctx, values[o], element(o, q, e)); };
             if (u < function.results) ctx.out.declare(reg.type, y);
             operands.push_back(spelled(ctx, u < function.results ? y : to_asm(ctx, reg, values[operand], source)));
         }

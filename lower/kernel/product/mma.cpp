@@ -202,7 +202,7 @@ void accumulate_in(Lowering& ctx, ir::ValueId result, ir::ValueId acc, bool* fro
     declare(ctx, result);
     const Ex to = ctx.pool.name(kernel::Type::other, name(ctx, result));
     each_register(ctx, result, [&](Ex r) {
-        ctx.out.assign(ctx.pool.index(kernel::Type::other, to, r), spelled(ctx, at(ctx, acc, r)));
+        ctx.out.assign(ctx.pool.index(kernel::Type::other, to, r), spelled(ctx, text_at(ctx, acc, r)));
     });
 }
 
@@ -300,7 +300,7 @@ void mma_fragment(Lowering& ctx, ir::ValueId v, const FragmentWords& words, int6
     ctx.out.declare(type_of(ctx, v), padded.text(), n);
     each(ctx, n, [&](Ex r) {
         const Ex reg = words.start + r, within_k = lt(coordinate(ctx, layout(ctx, v), d, reg), k_extent);
-        const std::string none = zero(ctx, v), element = chosen(within_k, at(ctx, v, reg), none);
+        const std::string none = zero(ctx, v), element = chosen(within_k, text_at(ctx, v, reg), none);
         ctx.out.assign(ctx.pool.index(kernel::Type::other, padded, r), spelled(ctx, element));
     });
     for (int i = 0; i < words.count; ++i) {

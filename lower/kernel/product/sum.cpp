@@ -81,7 +81,7 @@ void enter_sum(Lowering& ctx, ir::ValueId initial, ir::ValueId carried, ir::Valu
     } else {
         const Ex from = declare_array(ctx, type, "initial", count);
         each(ctx, count,
-             [&](Ex r) { ctx.out.assign(ctx.pool.index(type, from, r), spelled(ctx, at(ctx, initial, r))); });
+             [&](Ex r) { ctx.out.assign(ctx.pool.index(type, from, r), spelled(ctx, text_at(ctx, initial, r))); });
         ctx.out.call(KernelOp::named_set, {named, from});
     }
     ctx.values.sums[carried.v] = ctx.values.sums[result.v] = sum;

@@ -80,7 +80,7 @@ void arg_reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
         // A ghost may tie with an element, which then has the lower index.
         const Ex real = plan.fill ? is_element(ctx, l, axis, r) : ctx.pool.truth(true);
         const std::string rest = plan.fill ? ctx.formats.literal(f, *reduce_identity(kind, f)) : "";
-        ctx.out.assign(x, raw(ctx, chosen(real, at(ctx, from, r), rest)));
+        ctx.out.assign(x, raw(ctx, chosen(real, text_at(ctx, from, r), rest)));
         ctx.out.assign(place, raw(ctx, chosen(real, i.text(), "0x7fffffff")));
     });
     reduce_joined(ctx, id, plan, joined);

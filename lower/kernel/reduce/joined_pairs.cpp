@@ -75,8 +75,8 @@ ReducePlan joined_pairs(Lowering& ctx, ir::InstId id, const ReducePlan& plan, co
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], narrow = ctx.fn.operands(*ctx.fn.def(from))[0];
     const Ex two = array(ctx, "unsigned", "two", registers(ctx, from) / 2);
     each(ctx, registers(ctx, from) / 2, [&](Ex r) {
-        ctx.out.assign(element(two, r),
-                       raw(ctx, "two_shorts(" + at(ctx, narrow, r * 2) + ", " + at(ctx, narrow, r * 2 + 1) + ")"));
+        ctx.out.assign(element(two, r), raw(ctx, "two_shorts(" + text_at(ctx, narrow, r * 2) + ", " +
+                                                     text_at(ctx, narrow, r * 2 + 1) + ")"));
     });
     ReducePlan rest = plan;
     std::vector<int> live = plan.steps[0].live;

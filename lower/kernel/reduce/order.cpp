@@ -103,8 +103,9 @@ void lower_histogram(Lowering& ctx, ir::InstId id) {
         const std::string v = ctx.out.fresh("v");
         // Negative values are huge.
         const bool sign = ctx.fn.elem(in[0]).is_signed;
-        ctx.out.let("const unsigned long long", v,
-                    raw(ctx, std::string("(unsigned long long)") + (sign ? "(long long)" : "") + at(ctx, in[0], r)));
+        ctx.out.let(
+            "const unsigned long long", v,
+            raw(ctx, std::string("(unsigned long long)") + (sign ? "(long long)" : "") + text_at(ctx, in[0], r)));
         const Ex bin = ctx.pool.name(kernel::Type::u64, v);
         ctx.out.when(both(condition, lt(bin, bins)));
         ctx.out.call(kernel::KernelOp::atomic,

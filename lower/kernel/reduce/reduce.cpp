@@ -54,7 +54,7 @@ void reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
     } else {
         const std::string identity = plan.fill ? ctx.formats.literal(f, *reduce_identity(kind, f)) : "";
         each_register(ctx, from, [&](Ex r) {
-            std::string value = to_result(ctx, to, from, at(ctx, from, r));
+            std::string value = to_result(ctx, to, from, text_at(ctx, from, r));
             if (plan.fill) {
                 value = chosen(is_element(ctx, layout(ctx, from), axis, r), value, identity);
             }
@@ -100,9 +100,9 @@ void reduce_chain(Lowering& ctx, ir::InstId id) {
             const auto row =
                 static_cast<size_t>(std::find(rows.first.begin(), rows.first.end(), results[r]) - rows.first.begin());
             TEGULA_CHECK(row < rows.along.size());
-            const std::string acc = at(ctx, to, ctx.pool.number(static_cast<int64_t>(r)));
+            const std::string acc = text_at(ctx, to, ctx.pool.number(static_cast<int64_t>(r)));
             for (size_t k = 0; k < rows.along[row].size(); ++k) {
-                const std::string x = to_result(ctx, to, from, at(ctx, from, ctx.pool.number(rows.along[row][k])));
+                const std::string x = to_result(ctx, to, from, text_at(ctx, from, ctx.pool.number(rows.along[row][k])));
                 ctx.out.assign(raw(ctx, acc), raw(ctx, k ? ctx.formats.combine(kind, f, acc, x) : x));
             }
         }
@@ -180,11 +180,11 @@ void contract_direct(Lowering& ctx, ir::InstId id) {
         const auto row =
             static_cast<size_t>(std::find(rows.first.begin(), rows.first.end(), results[r]) - rows.first.begin());
         TEGULA_CHECK(row < rows.along.size());
-        const std::string acc = at(ctx, to, ctx.pool.number(static_cast<int64_t>(r)));
+        const std::string acc = text_at(ctx, to, ctx.pool.number(static_cast<int64_t>(r)));
         ctx.out.assign(raw(ctx, acc), raw(ctx, zero));
         for (int k : rows.along[row]) {
-            const std::string a = to_result(ctx, to, in[0], at(ctx, in[0], ctx.pool.number(k))),
-                              b = to_result(ctx, to, in[1], at(ctx, in[1], ctx.pool.number(k)));
+            const std::string a = to_result(ctx, to, in[0], text_at(ctx, in[0], ctx.pool.number(k))),
+                              b = to_result(ctx, to, in[1], text_at(ctx, in[1], ctx.pool.number(k)));
             ctx.out.assign(raw(ctx, acc), raw(ctx, ctx.formats.fma(ctx.fn.elem(to), a, b, acc)));
         }
     }

@@ -21,13 +21,13 @@ void lower_scan(Lowering& ctx, ir::InstId id) {
     const ScratchPlan plan = scratch_plan(ctx.fn, id);
     declare(ctx, to);
     if (plan.operand[0] < 0) {
-        each_register(ctx, to, [&](Ex r) { assign_to(ctx, to, r, to_result(ctx, to, from, at(ctx, from, r))); });
+        each_register(ctx, to, [&](Ex r) { assign_to(ctx, to, r, to_result(ctx, to, from, text_at(ctx, from, r))); });
         const AxisRegisters rows = *axis_registers(layout(ctx, from), static_cast<int>(attrs[1]));
         for (std::vector<int> row : rows.along) {
             if (reverse) std::reverse(row.begin(), row.end());
             for (size_t k = 1; k < row.size(); ++k) {
-                const std::string x = at(ctx, to, ctx.pool.number(row[k])),
-                                  before = at(ctx, to, ctx.pool.number(row[k - 1]));
+                const std::string x = text_at(ctx, to, ctx.pool.number(row[k])),
+                                  before = text_at(ctx, to, ctx.pool.number(row[k - 1]));
                 ctx.out.assign(raw(ctx, x), raw(ctx, ctx.formats.combine(kind, f, before, x)));
             }
         }
