@@ -52,17 +52,29 @@ struct Proposal {
     std::string note;
 };
 
+/// A line below a message.
+struct DiagNote {
+    enum Kind : uint8_t { note, help, call };  ///< call: the function in which it was found
+    DiagNote(std::string text, Kind kind = note) : text(std::move(text)), kind(kind) {}
+    DiagNote(const char* text) : text(text) {}
+    std::string text;
+    Kind kind = note;
+    std::string whole() const { return (kind == help ? "help: " : "") + text; }
+    bool operator==(const DiagNote&) const = default;
+};
+
 struct Diagnostic {
     Diag id{};
     Severity severity = Severity::error;
     Span span;
     std::string message;
     std::vector<Label> labels;                      ///< secondary spans
-    std::vector<std::string> notes;                 ///< "= note: ..." lines (instantiation notes, causes, help)
+    std::vector<DiagNote> notes;                    ///< "= note: ..." lines (instantiation notes, causes, help)
     std::vector<FixIt> fixes;                       ///< one change: edits that belong together
     std::vector<Proposal> others;                   ///< what to offer where `fixes` turns out wrong, best first; gone once somebody has tried them
     std::vector<std::shared_ptr<const void>> kept;  ///< owners of what the spans lie in
 
+    void help(std::string text) { notes.emplace_back(std::move(text), DiagNote::help); }
     /// Offers a change. The first one is shown; who can check changed texts takes the first one that checks instead (next_proposal).
     void propose(std::vector<FixIt> edits, std::string note = {});
     /// Takes the change back that is shown, with its note, and shows the next one. False where there is none left: then nothing is offered.
@@ -98,13 +110,13 @@ public:
     /// Hands out what was recorded and starts anew.
     std::vector<Diagnostic> take();
     /// Notes added to every diagnostic reported while it is pushed ("while instantiating gemm<BM=64> here").
-    void push_context(std::string note) { context_.push_back(std::move(note)); }
+    void push_context(DiagNote note) { context_.push_back(std::move(note)); }
     void pop_context() { context_.pop_back(); }
 
 private:
     size_t limit_, errors_ = 0;
     std::vector<Diagnostic> diags_;
-    std::vector<std::string> context_;
+    std::vector<DiagNote> context_;
     std::vector<Span> settled_;
     std::vector<std::shared_ptr<const void>> kept_;
     Diagnostic dropped_;

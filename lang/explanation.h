@@ -321,6 +321,7 @@ struct Buffer {
     Use use = scratch;
     Where where = shared_memory;
     std::string of;  ///< the tensor or the operation
+    int param = -1;  ///< number of the tensor among the parameters
     int64_t offset = 0, bytes = 0;
     int stages = 1;
     /// From the first instruction to the last, numbered in the order of the form, and where these stand; none: all the time.

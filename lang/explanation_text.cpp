@@ -142,7 +142,7 @@ std::string Text::operator()(const Product& p) const {
     if (p.late) out += ", under way while the next trip makes its first factor";
     if (p.clocks) out += ", " + fixed(*p.clocks, 0) + " clocks";
     const std::vector<const Rejected*> others = p.told();
-    if (p.row.fma && p.op == "dot" && others.empty()) out += ": no tensor core of " + p.arch + " accumulates in " + p.accumulator;
+    if (p.row.fma && p.scale_blocks.empty() && others.empty()) out += ": no tensor core of " + p.arch + " accumulates in " + p.accumulator;
     for (size_t i = 0; i < std::min(others.size(), kMostRejected); ++i) {
         const Rejected& r = *others[i];
         out += "; not " + r.row.text() + ": " + (r.clocks ? fixed(*r.clocks, 0) + " clocks" : "") + (r.clocks && !r.why.empty() ? ", " : "") + r.why;

@@ -194,12 +194,26 @@ std::string format_problem(const Format& f) {
     return "unknown kind of format";
 }
 
-std::string canonical_name(const Format& f) {
-    Format plain = canonical(f);
-    for (const Format& builtin : builtin_formats()) {
-        plain.name = builtin.name;
-        if (plain == builtin) return builtin.name;
+namespace {
+
+const std::vector<Format>& builtins() {
+    static const std::vector<Format> all = builtin_formats();
+    return all;
+}
+
+}  // namespace
+
+Fmt builtin_of(const Format& format) {
+    Format plain = canonical(format);
+    for (size_t id = 1; id < builtins().size(); ++id) {
+        plain.name = builtins()[id].name;
+        if (plain == builtins()[id]) return static_cast<Fmt>(id);
     }
+    return Fmt::none_;
+}
+
+std::string canonical_name(const Format& f) {
+    if (const Fmt known = builtin_of(f); known != Fmt::none_) return builtins()[static_cast<size_t>(known)].name;
     auto pair = [](unsigned a, unsigned b) { return std::to_string(a) + ", " + std::to_string(b); };
     switch (f.kind) {
         case FormatKind::boolean:

@@ -72,6 +72,8 @@ constexpr bool operator==(FormatId a, Fmt b) { return a.v == static_cast<uint32_
 
 /// The built-in formats in id order, entry 0 empty.
 std::vector<Format> builtin_formats();
+/// The built-in format with the same fields; none_: there is none.
+Fmt builtin_of(const Format& format);
 Format int_format(unsigned bits, bool is_signed);
 /// The defaults of `float<E, M>`: bias 2^(E-1) - 1 (1 when E = 0), subnormals, a sign; Inf and NaN as in IEEE 754 when E >= 2 and M >= 1, else none.
 Format float_format(unsigned exp_bits, unsigned man_bits);

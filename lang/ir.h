@@ -2,6 +2,7 @@
 // flow (for_loop, while_loop, if_else own blocks). Ops and their facts are rows of ops.def. Text (ir_text.h) prints deterministically
 // and parses back; the verifier (verify.h) runs after every pass.
 #pragma once
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -45,6 +46,20 @@ enum Trait : uint32_t {
 enum Domain : uint32_t { B = 1, S = 2, U = 4, F = 8, X = 16, P = 32 };
 enum class ResultRule : uint8_t { same, boolean, i32, structured };
 
+/// What an integer attribute says.
+enum class Attr : uint8_t {
+#define ATTR(id, ...) id,
+#include "lang/attrs.def"
+#undef ATTR
+};
+struct Attrs {
+    std::array<Attr, 5> all = {};
+    size_t count = 0;
+    bool repeats = false;  ///< the last one stands for all from its place on
+    std::span<const Attr> list() const { return {all.data(), count}; }
+    bool fits(size_t given) const { return repeats ? given + 1 >= count : given == count; }
+};
+
 struct OpRow {
     const char* name;
     int operands;  ///< -1: any
@@ -53,7 +68,7 @@ struct OpRow {
     uint32_t cost;    ///< instructions of an element, roughly
     uint32_t domain;  ///< elementwise: legal element kinds
     ResultRule result;
-    const char* attrs;  ///< comma-separated names; a last "name*" repeats
+    Attrs attrs;
     const char* doc;
 };
 const OpRow& op_row(Op op);

@@ -7,37 +7,22 @@
 
 namespace tegula::ir {
 
-AttrNames attr_names(Op op) {
-    AttrNames out;
-    std::string_view text = op_row(op).attrs;
-    out.repeats = text.ends_with('*');
-    if (out.repeats) text.remove_suffix(1);
-    while (!text.empty()) {
-        const size_t comma = text.find(',');
-        out.names.push_back(text.substr(0, comma));
-        text = comma == text.npos ? std::string_view() : text.substr(comma + 1);
-    }
-    return out;
-}
+namespace {
 
-std::span<const std::string_view> attr_value_names(Op op, std::string_view attr) {
-    static constexpr std::string_view kReduce[] = {"sum", "prod", "min", "max", "minnum", "maxnum", "any", "all", "and", "or", "xor"};
-    static constexpr std::string_view kAtomic[] = {"add", "max", "min", "and", "or", "xor", "xchg", "cas"};
-    static constexpr std::string_view kMemoryOrder[] = {"relaxed", "acquire", "release", "acq_rel"};
-    static constexpr std::string_view kScope[] = {"gpu", "cta", "sys"};
-    static constexpr std::string_view kRound[] = {"rne", "rna", "rtz", "ru", "rd", "stochastic", "bits"};
-    static constexpr std::string_view kOverflow[] = {"automatic", "ieee", "sat", "trap"};
-    static constexpr std::string_view kPrecision[] = {"ieee", "tf32", "fast"};
-    static constexpr std::string_view kOrder[] = {"tree", "chain"};
-    const bool atomic = op == Op::atomic || op == Op::ptr_atomic;
-    if (attr == "kind") return atomic ? std::span<const std::string_view>(kAtomic) : kReduce;
-    if (attr == "order") return atomic ? std::span<const std::string_view>(kMemoryOrder) : kOrder;
-    if (attr == "scope") return kScope;
-    if (attr == "round") return kRound;
-    if (attr == "overflow") return kOverflow;
-    if (attr == "precision") return kPrecision;
-    return {};
-}
+#define ATTR(id, ...) constexpr std::string_view k_##id[] = {__VA_ARGS__};
+#include "lang/attrs.def"
+#undef ATTR
+constexpr std::span<const std::string_view> kAttrs[] = {  // a name, and those of its values
+#define ATTR(id, ...) k_##id,
+#include "lang/attrs.def"
+#undef ATTR
+};
+
+}  // namespace
+
+std::string_view attr_name(Attr attr) { return kAttrs[static_cast<size_t>(attr)][0]; }
+
+std::span<const std::string_view> attr_value_names(Attr attr) { return kAttrs[static_cast<size_t>(attr)].subspan(1); }
 
 bool is_indexed(Op op) { return op == Op::load || op == Op::store || op == Op::atomic || op == Op::extract || op == Op::deposit; }
 

@@ -10,17 +10,12 @@
 
 namespace tegula::ir {
 
-/// The attribute names of a row; `repeats`: the last one stands for all attributes from its place on.
-struct AttrNames {
-    std::vector<std::string_view> names;
-    bool repeats = false;
-};
-AttrNames attr_names(Op op);
-/// Names of an attribute's values 0, 1, ..; empty for plain integers.
-std::span<const std::string_view> attr_value_names(Op op, std::string_view attr);
+std::string_view attr_name(Attr attr);
+/// Names of its values 0, 1, ..; empty for plain integers.
+std::span<const std::string_view> attr_value_names(Attr attr);
 
 /// Is the first attribute of the op a string of the function, which stands before its operands?
-inline bool has_text(Op op) { return std::string_view(op_row(op).attrs).starts_with("text"); }
+inline bool has_text(Op op) { return op_row(op).attrs.count && op_row(op).attrs.all[0] == Attr::text; }
 /// load, store, atomic, extract, deposit: object[axes], and where their first axis attribute stands.
 bool is_indexed(Op op);
 inline size_t first_axis_attr(Op op) { return op == Op::atomic ? 4 : 1; }

@@ -215,8 +215,8 @@ bool Parser::line(BlockId block, int depth) {
     l.op = find_op(op_token.text);
     if (l.op == Op::count_) return fail_unknown("op", op_token.text);
     lexer_.advance();
-    const AttrNames names = attr_names(l.op);
-    l.attrs.assign(names.names.size() - names.repeats, 0);
+    const Attrs& attrs = op_row(l.op).attrs;
+    l.attrs.assign(attrs.count - attrs.repeats, 0);
     Caching asked;
     if (!operands(l) || !caching(l.op, asked) || !attributes(l)) return false;
     if (asked.any()) l.attrs[0] |= asked.flags();
@@ -315,34 +315,35 @@ bool Parser::caching(Op op, Caching& out) {
     return word("cache", cache_words(), out.cache) && word("evict", evict_words(), out.evict);
 }
 
-bool Parser::attribute_value(Op op, std::string_view name, int64_t& out) {
+bool Parser::attribute_value(Attr attr, int64_t& out) {
     if (lexer_.token().kind == Token::number) return integer(out);
-    const std::span<const std::string_view> names = attr_value_names(op, name);
+    const std::span<const std::string_view> names = attr_value_names(attr);
     for (size_t i = 0; i < names.size(); ++i)
         if (take(names[i])) return out = static_cast<int64_t>(i), true;
-    return fail_unknown("value of attribute", name);
+    return fail_unknown("value of attribute", attr_name(attr));
 }
 
 bool Parser::attributes(Line& l) {
     const bool hinted = l.op == Op::for_loop || l.op == Op::while_loop;  // their one attribute is spelled as hints
-    if (!is("{") || hinted || op_row(l.op).attrs[0] == '\0' || !take("{")) return true;
-    const AttrNames row = attr_names(l.op);
+    if (!is("{") || hinted || op_row(l.op).attrs.count == 0 || !take("{")) return true;
+    const Attrs& row = op_row(l.op).attrs;
     do {
         std::string_view name;
         if (!text_of(Token::word, "an attribute", name)) return false;
-        size_t index = 0;
-        while (index < row.names.size() && row.names[index] != name) ++index;
-        if (index == row.names.size()) return fail_unknown("attribute", name);
+        const auto found = std::ranges::find(row.list(), name, attr_name);
+        const auto index = static_cast<size_t>(found - row.list().begin());
+        if (index == row.count) return fail_unknown("attribute", name);
         if (!expect("=")) return false;
-        if (!row.repeats || index + 1 < row.names.size()) {
-            if (!attribute_value(l.op, name, l.attrs[index])) return false;
+        const Attr attr = row.all[index];
+        if (!row.repeats || index + 1 < row.count) {
+            if (!attribute_value(attr, l.attrs[index])) return false;
             continue;
         }
         if (!expect("[")) return false;
         l.attrs.resize(index);
         do {
             int64_t v = 0;
-            if (!attribute_value(l.op, name, v)) return false;
+            if (!attribute_value(attr, v)) return false;
             l.attrs.push_back(v);
         } while (take(","));
         if (!expect("]")) return false;

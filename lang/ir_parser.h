@@ -84,7 +84,7 @@ private:
     bool caching(Op op, Caching& out);
     bool axis(Line& l, size_t dimension, std::vector<int64_t>& axes);
     bool attributes(Line& l);
-    bool attribute_value(Op op, std::string_view name, int64_t& out);
+    bool attribute_value(Attr attr, int64_t& out);
     bool finish(Line& l, BlockId block, int depth);
     bool regions(std::vector<BlockId>& out, int depth);
     bool fill_codes(Line& l);

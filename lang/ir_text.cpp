@@ -46,7 +46,7 @@ private:
     void access_operands(const Inst& i);
     void caching(const Inst& i);
     void attributes(const Inst& i);
-    void attribute_value(const Inst& i, std::string_view name, size_t index);
+    void attribute_value(const Inst& i, Attr attr, size_t index);
     void codes(const Inst& i);
     void hints(const std::vector<Hint>& list, const char* before);
     void list_values(std::span<const ValueId> values);
@@ -169,9 +169,9 @@ void Printer::caching(const Inst& i) {
     if (asked.evict != Evict::open) out_ += " evict " + std::string(evict_words()[static_cast<size_t>(asked.evict) - 1]);
 }
 
-void Printer::attribute_value(const Inst& i, std::string_view name, size_t index) {
+void Printer::attribute_value(const Inst& i, Attr attr, size_t index) {
     const int64_t v = fn_.attrs(i)[index] & (index == 0 && may_ask_caches(i.op) ? ~kCachingFlags : -1);
-    const std::span<const std::string_view> values = attr_value_names(i.op, name);
+    const std::span<const std::string_view> values = attr_value_names(attr);
     if (v >= 0 && static_cast<size_t>(v) < values.size())
         out_ += values[static_cast<size_t>(v)];
     else
@@ -180,20 +180,20 @@ void Printer::attribute_value(const Inst& i, std::string_view name, size_t index
 
 /// {name = value, list = [..]}; what the syntax shows elsewhere (codes, axes, texts, loop hints, flags of accesses) is left out.
 void Printer::attributes(const Inst& i) {
-    const AttrNames row = attr_names(i.op);
+    const Attrs& row = op_row(i.op).attrs;
     const size_t count = fn_.attrs(i).size();
     bool first = true;
-    for (size_t n = 0; n < row.names.size(); ++n) {
-        const std::string_view name = row.names[n];
-        const bool list = row.repeats && n + 1 == row.names.size();
-        if (name == "code" || name == "text" || name == "attrs" || (is_indexed(i.op) && (name == "flags" || list))) continue;
+    for (size_t n = 0; n < row.count; ++n) {
+        const Attr attr = row.all[n];
+        const bool list = row.repeats && n + 1 == row.count;
+        if (attr == Attr::code || attr == Attr::text || attr == Attr::hints || (is_indexed(i.op) && (attr == Attr::flags || list))) continue;
         if (list && count <= n) continue;
         out_ += first ? " {" : ", ";
         first = false;
-        out_ += std::string(name) + " = " + (list ? "[" : "");
+        out_ += std::string(attr_name(attr)) + " = " + (list ? "[" : "");
         for (size_t at = n; at < (list ? count : n + 1); ++at) {
             if (at > n) out_ += ", ";
-            attribute_value(i, name, at);
+            attribute_value(i, attr, at);
         }
         if (list) out_ += "]";
     }

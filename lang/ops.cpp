@@ -9,9 +9,14 @@ namespace tegula::ir {
 
 namespace {
 
+constexpr Attrs none = {};
+constexpr Attrs listed(auto... attrs) { return {{attrs...}, sizeof...(attrs), false}; }
+constexpr Attrs repeated(auto... attrs) { return {{attrs...}, sizeof...(attrs), true}; }
+
+using enum Attr;
 constexpr std::array<OpRow, static_cast<size_t>(Op::count_)> kOpRows = {{
 #define ELEMENTWISE(name, arity, domain, result, cost, int_expr, float_expr, doc) \
-    {#name, arity, 1, PURE | ELEMWISE | POINTWISE | APART, cost, static_cast<uint32_t>(domain), ResultRule::result, "", doc},
+    {#name, arity, 1, PURE | ELEMWISE | POINTWISE | APART, cost, static_cast<uint32_t>(domain), ResultRule::result, none, doc},
 #define STRUCTURED(name, operands, results, attrs, traits, cost, until, doc) \
     {#name, operands, results, traits, cost, 0, ResultRule::structured, attrs, doc},
 #define ANY -1

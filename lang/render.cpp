@@ -349,10 +349,7 @@ std::string render_text(const Diagnostic& diag, const SourceMap& sources, bool c
     auto note = [&](const char* kind, const std::string& text) {
         out += std::string(margin + 1, ' ') + paint("1;34", "=") + " " + paint("1", kind) + ": " + text + "\n";
     };
-    for (const std::string& text : diag.notes) {
-        bool help = text.starts_with("help: ");
-        note(help ? "help" : "note", shown_text(help ? std::string_view(text).substr(6) : std::string_view(text)));
-    }
+    for (const DiagNote& line : diag.notes) note(line.kind == DiagNote::help ? "help" : "note", shown_text(line.text));
     if (const std::string change = change_text(diag, sources); !change.empty()) note("help", change);
     return out;
 }
@@ -417,7 +414,7 @@ std::string render_json(const Diagnostic& diag, const SourceMap& sources) {
                          return "{" + json_span(s.label.span, sources) + ",\"primary\":" + (s.primary ? "true" : "false") +
                                 ",\"label\":" + json_quote(shortened(s.label.text)) + "}";
                      }) +
-           ",\"notes\":" + json_list(diag.notes, [](const std::string& note) { return json_quote(shortened(note)); }) + ",\"fixes\":" +
+           ",\"notes\":" + json_list(diag.notes, [](const DiagNote& note) { return json_quote(shortened(note.whole())); }) + ",\"fixes\":" +
            json_list(diag.fixes,
                      [&](const FixIt& fix) {
                          return "{" + json_span(fix.span, sources) + ",\"text\":" + json_quote(fix.text) + ",\"applicability\":\"" +

@@ -89,7 +89,7 @@ std::optional<Diagnostic> end_of_run(const ir::Function& fn, std::span<const uin
         add_largest_tile(d, fn);
     else
         add_place(d, fn, grid, end);
-    if (!end.help.empty()) d.notes.push_back("help: " + end.help);
+    if (!end.help.empty()) d.help("" + end.help);
     return d;
 }
 

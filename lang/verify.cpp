@@ -28,13 +28,6 @@ void apply_rule(RuleContext& c) {
     }
 }
 
-/// Does the number of attributes fit the row's comma-separated names?
-bool attr_count_fits(const char* names, size_t count) {
-    const std::string_view text = names;
-    const size_t listed = text.empty() ? 0 : static_cast<size_t>(std::count(text.begin(), text.end(), ',')) + 1;
-    return text.ends_with('*') ? count + 1 >= listed : count == listed;
-}
-
 class Verifier {
 public:
     explicit Verifier(const Function& fn) : fn_(fn), in_scope_(fn.value_count()), seen_inst_(fn.inst_count()), seen_block_(fn.block_count()) {}
@@ -165,7 +158,7 @@ bool Verifier::check_shape_of_inst(const Inst& inst, const Where& where) {
     }
     if (row.operands >= 0 && inst.operands.count != static_cast<uint32_t>(row.operands)) fail("wrong number of operands");
     if (row.results >= 0 && inst.results.count != static_cast<uint32_t>(row.results)) fail("wrong number of results");
-    if (!attr_count_fits(row.attrs, inst.attrs.count)) fail("wrong number of attributes");
+    if (!row.attrs.fits(inst.attrs.count)) fail("wrong number of attributes");
     if (!(row.traits & REGIONS) && inst.blocks.count) fail("owns blocks");
     if (pure_depth_ && inst.op != Op::assert && (row.traits & (READS | WRITES | EFFECT))) fail("touches memory inside a pure op");
     const bool takes_tensor = inst.op == Op::load || inst.op == Op::store || inst.op == Op::atomic || inst.op == Op::channel_put ||

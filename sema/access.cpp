@@ -64,7 +64,7 @@ bool Elaborator::resolve_slice(const ast::IndexItem& item, size_t d, Part& part)
     if (extent.kind == Value::tile) {
         Diagnostic& d = diags_.report(Diag::dynamic_extent, item.extent->span, {describe(extent) + ", a run-time value"});
         note_hidden(d);
-        d.notes.push_back("help: write a constant, or a generic parameter such as `BLOCK: int = 128` of the kernel: what a slice has beyond the end of "
+        d.help("write a constant, or a generic parameter such as `BLOCK: int = 128` of the kernel: what a slice has beyond the end of "
                           "a tensor reads as 0, or as `else v`, and is not written");
         return false;
     }
@@ -350,7 +350,7 @@ void Elaborator::store(const ast::Expr& place, const Value& value, ast::AssignOp
     const bool is_tensor = base.kind == Value::tensor;
     if (!is_tensor && (base.kind != Value::tile || local == nullptr || !local->is_var)) {
         Diagnostic& d = diags_.report(Diag::not_assignable, target.base->span, {describe(base)});
-        if (local != nullptr && base.kind == Value::tile) d.notes.push_back("help: declare it with `var " + std::string(local->name) + "`");
+        if (local != nullptr && base.kind == Value::tile) d.help("declare it with `var " + std::string(local->name) + "`");
         return;
     }
     if (is_tensor && base.tensor_ref->mode == ast::ParamMode::in) {

@@ -99,7 +99,7 @@ void Elaborator::write_blocks(const Part& part, const Value& value, Span span) {
     const std::string& name = types_.format(t.elem).name;
     if (value.kind != Value::block_tile || !(value.elem == t.elem)) {
         Diagnostic& d = diags_.report(Diag::type_mismatch, span, {"a tile of `" + name + "`", describe(value)});
-        d.notes.push_back("help: quantise with cast<" + name + ">(..), blocks along the last dimension");
+        d.help("quantise with cast<" + name + ">(..), blocks along the last dimension");
         if (value.kind == Value::tile) offer_cast(d, {span}, name);
         return;
     }

@@ -189,7 +189,7 @@ void Elaborator::assumed_call(const Module& module, const ast::FnItem& fn, const
 void check_function(const Module& module, const ast::FnItem& fn, TypeTable& types, const Limits& limits, DiagSink& diags) {
     const auto trial = [&](size_t i) {
         DiagSink found;
-        found.push_context("in function `" + std::string(fn.name.text) + "`");
+        found.push_context({"in function `" + std::string(fn.name.text) + "`", DiagNote::call});
         Elaborator(types, limits, found).assumed_call(module, fn, kAssumptions[i]);
         return std::optional(found.take());
     };

@@ -50,7 +50,7 @@ std::optional<Value> Elaborator::cast_pointers(const Call& call) {
     }
     if (!address.valid() || to->kind != TypeDesc::pointer) {
         Diagnostic& d = diags_.report(Diag::bad_cast, arg_span(call, 0), {describe(x), "`" + describe(*to) + "`"});
-        d.notes.push_back("help: addresses are numbers of 64 bits: cast<u64>(..) of a pointer, cast<ptr<T>>(..) of a u64");
+        d.help("addresses are numbers of 64 bits: cast<u64>(..) of a pointer, cast<ptr<T>>(..) of a u64");
         return poison(call.span);
     }
     return tile(pointers_at(address, to->elem), call.span);
@@ -120,7 +120,7 @@ Value Elaborator::cast_by_bits(const Call& call, ValueId v, FormatId to, Overflo
     if (ir().fn().type(bits).pointer || !f.is_int() || f.is_signed) {
         Diagnostic& d = diags_.report(Diag::wrong_element_kind, span,
                                       {"cast by bits", ir().fn().type(bits).pointer ? "pointer" : "`" + f.name + "`", "unsigned integers"});
-        if (f.is_int()) d.notes.push_back("help: bitcast<u" + std::to_string(f.bits) + ">(..) has the same bits");
+        if (f.is_int()) d.help("bitcast<u" + std::to_string(f.bits) + ">(..) has the same bits");
         return poison(call.span);
     }
     std::vector<ValueId> both{v, bits};

@@ -179,7 +179,7 @@ bool Elaborator::mapped_results(Value& result, std::vector<ValueId>& leaves, Spa
         if (!v.valid()) return false;
         if (ir().fn().type(v).shape.rank == 0) continue;
         Diagnostic& d = diags_.report(Diag::bad_combine, span, {"one element of each tile", "numbers", describe(result)});
-        d.notes.push_back("help: what looks at whole tiles is called without `map`");
+        d.help("what looks at whole tiles is called without `map`");
         return false;
     }
     return true;

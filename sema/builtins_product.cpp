@@ -28,7 +28,7 @@ std::optional<FormatId> Elaborator::product_accumulator(FormatId a, FormatId b, 
     }
     if (f.is_int() != g.is_int() && (f.is_float() || g.is_float())) {
         Diagnostic& d = diags_.report(Diag::mixed_types, span, {"`" + f.name + "`", "`" + g.name + "`"});
-        d.notes.push_back("help: convert the integers with cast<" + (f.is_float() ? f.name : g.name) + ">(..): the product then runs in that type");
+        d.help("convert the integers with cast<" + (f.is_float() ? f.name : g.name) + ">(..): the product then runs in that type");
         offer_cast(d, {f.is_int() ? at_a : at_b}, f.is_float() ? f.name : g.name);
         return std::nullopt;
     }

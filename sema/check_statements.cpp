@@ -164,7 +164,7 @@ void Checker::assign_target(const ast::Expr& target, ast::AssignOp op) {
     Diagnostic& d = diags_.report(Diag::assign_immutable, target.span, {text, what});
     d.labels.push_back({k->span, "declared here"});
     if (k->symbol != Symbol::let) return;
-    d.notes.push_back("help: declare it with `var`");
+    d.help("declare it with `var`");
     if (const Span let = let_before(module_.text, k->span); let.valid()) d.propose({{let, "var"}});
 }
 

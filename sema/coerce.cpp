@@ -120,7 +120,7 @@ Value Elaborator::coerce_like(const Value& v, const Value& like, std::string_vie
     if (!building()) return v;
     const auto refuse = [&] {
         Diagnostic& d = diags_.report(Diag::assigned_type, span, {describe(v), std::string(name), describe(like)});
-        if (const std::string cure = assignment_cure(v, like); !cure.empty()) d.notes.push_back("help: " + cure);
+        if (const std::string cure = assignment_cure(v, like); !cure.empty()) d.help("" + cure);
         const auto is_number = [&](const Value& x) { return x.kind == Value::tile && !ir().fn().type(x.v).pointer; };
         const bool placed = v.span.file == span.file && span.begin <= v.span.begin && v.span.end <= span.end;
         if (placed && is_number(v) && is_number(like) && elem_of(v) != elem_of(like)) offer_cast(d, {v.span}, types_.format(elem_of(like)).name);

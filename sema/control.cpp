@@ -169,7 +169,7 @@ void Elaborator::if_statement(const ast::IfStmt& s) {
     if (!to_bool(c, s.condition->span, condition)) return;
     if (ir().fn().type(condition).shape.rank != 0) {
         Diagnostic& d = diags_.report(Diag::not_bool, s.condition->span, {"the condition of `if`", describe(c)});
-        d.notes.push_back("help: a branch needs one bool; reduce with any(..) or all(..), or choose per element with select(..)");
+        d.help("a branch needs one bool; reduce with any(..) or all(..), or choose per element with select(..)");
         return;
     }
     Effects effects;

@@ -163,12 +163,12 @@ std::optional<uint64_t> Elaborator::literal_code(const Value& v, FormatId elem, 
     Diagnostic& d = diags_.report(Diag::literal_inexact, span, {describe(v), f.name});
     if (v.kind == Value::real && std::isinf(v.r) && !f.is_int()) {
         const std::string finite = std::string(v.r < 0 ? "min" : "max") + "_value<" + f.name + ">()", infinite = v.r < 0 ? "-inf" : "inf";
-        d.notes.push_back("help: `" + f.name + "` has no infinity: its last finite value is " + finite +
+        d.help("`" + f.name + "` has no infinity: its last finite value is " + finite +
                           "; or compute in a type that has one, `cast<f32>(x[..] else " + infinite + ")`, `select(.., cast<f32>(x), " + infinite +
                           ")`");
         d.propose({{span, finite}});
     }
-    if (v.kind == Value::real && std::isnan(v.r)) d.notes.push_back("help: `" + f.name + "` has no NaN");
+    if (v.kind == Value::real && std::isnan(v.r)) d.help("`" + f.name + "` has no NaN");
     return std::nullopt;
 }
 
@@ -222,7 +222,7 @@ ir::ValueId Elaborator::to_tile(const Value& v, FormatId elem, Span span) {
     const std::string& name = types_.format(elem).name;
     Diagnostic& d = diags_.report(Diag::type_mismatch, span, {"`" + name + "`", describe(v)});
     if (type.pointer) return {};
-    d.notes.push_back("help: convert on purpose with cast<" + name + ">(..)");
+    d.help("convert on purpose with cast<" + name + ">(..)");
     offer_cast(d, {span}, name);
     return {};
 }
@@ -243,9 +243,9 @@ ir::ValueId Elaborator::to_tile(const Value& v, Span span) {
             break;
     }
     Diagnostic& d = diags_.report(Diag::not_a_tile, span, {describe(v)});
-    if (v.kind == Value::tensor) d.notes.push_back("help: read a part of it by indexing, as in " + std::string(v.tensor_ref->name) + "[i, 0 +: N]");
+    if (v.kind == Value::tensor) d.help("read a part of it by indexing, as in " + std::string(v.tensor_ref->name) + "[i, 0 +: N]");
     if (v.kind == Value::block_tile) {
-        d.notes.push_back("help: decode the blocks with cast<f32>(..)");
+        d.help("decode the blocks with cast<f32>(..)");
         offer_cast(d, {span}, "f32", true);
     }
     return {};
@@ -353,14 +353,14 @@ std::optional<FormatId> Elaborator::common_format(const Value& a, const Value& b
     const bool own = one_integer && has_place(integer), both = has_place(a.span) && has_place(b.span);
     Diagnostic& d = diags_.report(Diag::mixed_types, own ? integer : span, {describe(a), describe(b)});
     if (f.is_int() && g.is_int()) {
-        d.notes.push_back("help: signed and unsigned do not mix by themselves: choose one with cast<" + f.name + ">(..) or cast<" + g.name + ">(..)");
+        d.help("signed and unsigned do not mix by themselves: choose one with cast<" + f.name + ">(..) or cast<" + g.name + ">(..)");
     } else if (one_integer) {
         const std::string& to = f.is_float() ? f.name : g.name;
-        d.notes.push_back("help: convert the integer with cast<" + to + ">(..)");
+        d.help("convert the integer with cast<" + to + ">(..)");
         if (own) offer_cast(d, {integer}, to, true);
         return std::nullopt;
     } else {
-        d.notes.push_back("help: convert one of them with cast<T>(..), for example to f32");
+        d.help("convert one of them with cast<T>(..), for example to f32");
         const Format& f32 = types_.format(id_of(Fmt::f32));
         if (both && widens(f, f32) && widens(g, f32)) offer_cast(d, {a.span, b.span}, f32.name, true);
     }

@@ -69,8 +69,7 @@ void define(Scope& scope, std::string_view name, Value v) {
 void report_mode(DiagSink& diags, Span span, std::string_view verb, std::string_view name, ast::ParamMode mode) {
     static constexpr const char* kModes[] = {"in", "out", "inout"};
     Diagnostic& d = diags.report(Diag::mode_violation, span, {std::string(verb), std::string(name), kModes[static_cast<int>(mode)]});
-    d.notes.push_back(verb == "write to" ? "help: declare it `out`, or `inout` if it is read as well"
-                                         : "help: declare it `inout`: it is read and written");
+    d.help(verb == "write to" ? "declare it `out`, or `inout` if it is read as well" : "declare it `inout`: it is read and written");
 }
 
 Value integer_value(__int128 i, Span span) {
@@ -361,7 +360,7 @@ void Elaborator::note_hidden(Diagnostic& d) {
         if (kind.empty()) continue;
         const std::string name(use.name);
         if (use.declared.valid()) d.labels.push_back({use.declared, "`" + name + "` is declared here"});
-        d.notes.push_back("help: `" + name + "` is a local name here and hides the " + std::string(kind) + " `" + name +
+        d.help("`" + name + "` is a local name here and hides the " + std::string(kind) + " `" + name +
                           "`: rename it where that is meant");
         return;
     }

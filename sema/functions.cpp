@@ -125,7 +125,7 @@ Value Elaborator::call_function(const Value& function, std::vector<Value> args, 
         context += (i ? ", " : "<") + std::string(fn.generics[i].name.text) + " = " + describe_plain(scope->find(fn.generics[i].name.text)->value);
     }
     const bool told = depth_ < kToldCalls;
-    if (told) diags_.push_context(context + (fn.generics.empty() ? "`" : ">`"));
+    if (told) diags_.push_context({context + (fn.generics.empty() ? "`" : ">`"), DiagNote::call});
     ++depth_;
     Value result = poison(span);
     auto lost = std::exchange(lost_, {});  // of the caller's text

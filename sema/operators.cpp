@@ -385,7 +385,7 @@ Value Elaborator::apply(Op op, std::vector<Value> args, Span span) {
     if (!ir::in_domain(op, f, false)) {
         Diagnostic& d = diags_.report(Diag::wrong_element_kind, span, {written(op), "`" + f.name + "`", domain_text(op)});
         if (ir::op_row(op).domain & ir::F) {
-            d.notes.push_back("help: convert with cast<f32>(..)");
+            d.help("convert with cast<f32>(..)");
             if (args.size() == 1) offer_cast(d, {args[0].span}, "f32");
         }
         return poison(span);

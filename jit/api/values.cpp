@@ -36,7 +36,7 @@ std::string offered(DiagSink& sink, const std::string& text, IsRight&& is_right)
             changed.replace(d.fixes[0].span.begin, d.fixes[0].span.end - d.fixes[0].span.begin, d.fixes[0].text);
             if (is_right(changed)) return "; did you mean `" + changed + "`?";
         } while (d.next_proposal());
-        if (!d.notes.empty()) return "; " + d.notes.front();  // where it is, which nothing in one place can mend
+        if (!d.notes.empty()) return "; " + d.notes.front().whole();  // where it is, which nothing in one place can mend
     }
     return {};
 }

@@ -17,17 +17,15 @@ std::string cache_key(const Nvrtc& nvrtc, const NvrtcJob& job) {
 
 }  // namespace
 
-std::string without_lines(std::string_view source) {
+std::string without_marks(const KernelText& text) {
     std::string out;
-    out.reserve(source.size());
-    for (size_t at = 0; at < source.size();) {
-        const size_t end = std::min(source.find('\n', at), source.size() - 1) + 1;
-        const std::string_view line = source.substr(at, end - at);
-        const size_t first = line.find_first_not_of(" \t");
-        if (first == std::string_view::npos || !line.substr(first).starts_with("#line")) out += line;
-        at = end;
+    out.reserve(text.source.size());
+    size_t at = 0;
+    for (const kernel::Stretch& mark : text.marks) {
+        out.append(text.source, at, mark.begin - at);
+        at = mark.end;
     }
-    return out;
+    return out.append(text.source, at);
 }
 
 const Nvrtc* Backend::State::compiler() {
@@ -83,7 +81,7 @@ Result<CompiledKernel> Backend::State::compile(const KernelText& text, const Arc
         out.error += ")";
         return out;
     }
-    const std::string source = compile.line_info ? text.source : without_lines(text.source);
+    const std::string source = compile.line_info ? text.source : without_marks(text);
     const NvrtcJob job{source, text.entry, &arch, text.options, compile};
     BlobCache* cache = compile.use_cache ? options.cache.get() : nullptr;
     const auto make = [&] {

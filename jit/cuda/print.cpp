@@ -43,7 +43,10 @@ KernelText printed(KernelText kernel) {
     DeviceText device(kernel.arch);
     for (const std::string& section : kernel.sections) device.need(section);
     const std::string products = print_products(kernel.form);
-    kernel.source = device.text() + products + kernel.head + print(kernel.form.body) + "}\n";
+    kernel.source = device.text() + products + kernel.head;
+    const size_t before = kernel.source.size();
+    kernel.source += kernel::text(kernel.form.body, 1, spelled, &kernel.marks) + "}\n";
+    for (kernel::Stretch& mark : kernel.marks) mark.begin += before, mark.end += before;
     static_cast<Unprinted&>(kernel) = {.form = {}, .pool = nullptr, .head = {}, .sections = {}};
     return kernel;
 }

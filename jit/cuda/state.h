@@ -35,6 +35,6 @@ private:
 std::string to_blob(const CompiledKernel& kernel);
 std::optional<CompiledKernel> from_blob(std::string_view blob);
 /// The text without #line directives: what is compiled when no line information is asked for, so that moving a kernel in its file changes no key.
-std::string without_lines(std::string_view source);
+std::string without_marks(const KernelText& text);
 
 }  // namespace tegula::cuda

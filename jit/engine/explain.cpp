@@ -72,7 +72,7 @@ explain::Stream stream_of(const ir::Function& form, const NarrowStream& narrow, 
     out.tensor = param_name(form, narrow.tensor);
     int64_t ahead = 0;  // in rings; else a trip's tile
     for (const explain::Buffer& b : resources.buffers)
-        if (b.use == explain::Buffer::ring && b.of == "`" + out.tensor + "`") ahead += b.bytes * b.stages;
+        if (b.use == explain::Buffer::ring && b.param >= 0 && b.param == param_number(form, narrow.tensor)) ahead += b.bytes * b.stages;
     out.bytes_in_flight = (ahead ? ahead : narrow.tile_bytes) * resources.per_sm;
     out.bytes_needed = bytes_that_hide_latency(arch);
     out.operations = narrow.cost.operations;

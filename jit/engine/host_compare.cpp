@@ -329,7 +329,7 @@ std::optional<HostValue> HostRunner::host_assert_fails(const HostArgs& args) {
     std::string messages;
     for (const Diagnostic& d : own.all()) {
         messages += std::string(diag_row(d.id).code) + " " + d.message + "\n";
-        for (const std::string& note : d.notes) messages += note + "\n";
+        for (const DiagNote& note : d.notes) messages += note.whole() + "\n";
     }
     if (failed && messages.find(wanted) != std::string::npos) return HostValue{};
     auto& d = diags_->report(Diag::expected_failure, args.span, {wanted.empty() ? "" : " with `" + printable(wanted) + "`"});

@@ -194,7 +194,7 @@ bool append_views(const TypeTable& types, const Executable& exe, Span at, std::v
         values[slot] = seen;
     }
     if (problems.empty()) return true;
-    diags.report(Diag::launch_mismatch, at.valid() ? at : exe.kernel->name.span, {std::string(exe.kernel->name.text)}).notes = std::move(problems);
+    diags.report(Diag::launch_mismatch, at.valid() ? at : exe.kernel->name.span, {std::string(exe.kernel->name.text)}).notes.assign(problems.begin(), problems.end());
     return false;
 }
 

@@ -318,7 +318,7 @@ ModulePtr Engine::resolve_import(Loading& state, const ast::ImportItem& import, 
     for (const StdlibFile& file : stdlib_files()) names.push_back(file.name);
     auto& d = diags.report(Diag::import_not_found, import.span, {printable(path), "the library has no such module"});
     if (const auto known = foreign(ForeignUse::module, std::string_view(path).substr(0, path.find('.'))); !known.empty()) {
-        d.notes.emplace_back(known.front()->note);
+        d.notes.emplace_back(std::string(known.front()->note));
         d.propose({{import.span, ""}});
         return nullptr;
     }

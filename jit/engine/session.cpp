@@ -162,7 +162,7 @@ void Session::add_items(Prepared& prepared, const std::atomic<bool>* cancel, Dia
     if (prepared.replaced.empty()) return;
     for (Diagnostic& d : std::span(diags.recorded()).subspan(std::min(before, diags.recorded().size()))) {
         // What is wrong within a call may be the caller's mistake.
-        const bool in_call = std::ranges::any_of(d.notes, [](const std::string& note) { return note.starts_with("in function"); });
+        const bool in_call = std::ranges::find(d.notes, DiagNote::call, &DiagNote::kind) != d.notes.end();
         if (d.severity != Severity::error || d.span.file == prepared.input->source->id || in_call) continue;
         for (const OwnItem& own : items)
             if (own.item->span.file == d.span.file && own.item->span.begin <= d.span.begin && d.span.end <= own.item->span.end)

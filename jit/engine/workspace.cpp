@@ -476,7 +476,7 @@ std::string Workspace::diagnostics(Document& d, bool settle, const std::atomic<b
             out.member("text", label.text).end('}');
         }
         out.end(']').key("notes").begin('[');
-        for (const std::string& note : one.notes) out.value(note);
+        for (const DiagNote& note : one.notes) out.value(note.whole());
         const auto edits = [&](const std::vector<FixIt>& of) {
             out.begin('[');
             for (const FixIt& fix : of) {

@@ -9,8 +9,8 @@ namespace {
 using namespace ir;
 
 constexpr int kPolicies = 80;  ///< the first architecture that takes policies for the second cache
-constexpr const char* kLoad[] = {"", "ca", "cg", "cs", "cv"};
-constexpr const char* kStore[] = {"", "wb", "cg", "cs", "wt"};
+constexpr CacheOp kLoad[] = {CacheOp::usual, CacheOp::ca, CacheOp::cg, CacheOp::cs, CacheOp::cv};
+constexpr CacheOp kStore[] = {CacheOp::usual, CacheOp::wb, CacheOp::cg, CacheOp::cs, CacheOp::wt};
 
 /// The order that is asked for; nothing where it is the usual one.
 Evict unusual(const Caching& asked) { return asked.evict == Evict::normal ? Evict::open : asked.evict; }
@@ -32,7 +32,7 @@ CachingForm by_async_copy(const Caching& asked, const GpuChannel& ring) {
     const char* const kNoPolicy = "what threads copy ahead takes no policy for the second cache";
     if (asked.cache == Cache::stream) out.cache_problem = kNoPolicy;
     if (unusual(asked) != Evict::open) out.evict_problem = kNoPolicy;
-    if (asked.cache == Cache::all) out.operation = "ca";
+    if (asked.cache == Cache::all) out.operation = CacheOp::ca;
     if (asked.cache == Cache::through) out.cache_problem = "what is copied ahead goes through the second cache";
     const int64_t vector = 16 / ring.layout.elem_bytes;
     if (asked.cache == Cache::l2 && ring.own && ring.own->shape[static_cast<size_t>(ring.layout.contiguous)] % vector)

@@ -6,8 +6,11 @@
 
 namespace tegula {
 
+/// Of ld, st and cp.async, as PTX names them; usual: the instruction's own.
+enum class CacheOp : uint8_t { usual, ca, cg, cs, cv, wb, wt };
+
 struct CachingForm {
-    const char* operation = "";             ///< of ld, st or cp.async: "cg"; empty: the instruction's own
+    CacheOp operation = CacheOp::usual;
     ir::Evict first = ir::Evict::open;      ///< `first` or `last`: priority in the first cache (ld and st without an operation)
     ir::Evict second = ir::Evict::open;     ///< `first` or `last`: by a policy for the second cache
     std::string cache_problem, evict_problem;  ///< not empty: what `cache`, `evict` asks for is not done

@@ -7,6 +7,7 @@
 #include "lang/explanation.h"
 #include "lang/ir.h"
 #include "lang/kernel/kernel.h"
+#include "lang/kernel/text.h"
 
 namespace tegula {
 
@@ -63,6 +64,7 @@ struct Unprinted {
 struct KernelText : Unprinted {
     /// CUDA C++, once it has been printed (jit/cuda/print.h); what it was printed from is gone then.
     std::string source;
+    std::vector<kernel::Stretch> marks;  ///< where #line directives stand in the source
     std::string entry;
     int arch = 0;  ///< 90 for sm_90a
     std::vector<KernelParam> params;

@@ -7,7 +7,7 @@ namespace {
 
 class Writer {
 public:
-    explicit Writer(CallText call) : call_(call) {}
+    Writer(CallText call, std::vector<Stretch>* marks) : call_(call), marks_(marks) {}
     void body(const Body& statements, int depth) {
         for (const Statement& s : statements) std::visit([&](const auto& is) { write(is, depth); }, s.is);
     }
@@ -29,7 +29,11 @@ private:
         }
         line(s.tail, depth);
     }
-    void write(const Mark& s, int) { line(s.directive, 0); }
+    void write(const Mark& s, int) {
+        const size_t begin = out_.size();
+        line(s.directive, 0);
+        if (marks_) marks_->push_back({begin, out_.size()});
+    }
     void write(const Let& s, int depth) { line(s.type + " " + s.name + " = " + s.value.text() + ";", depth); }
     void write(const Declare& s, int depth) {
         line(s.type + " " + s.name + (s.size ? "[" + std::to_string(s.size) + "]" : "") + s.initial + ";", depth);
@@ -53,7 +57,7 @@ private:
     void write(const If& s, int depth) {
         const std::string head = "if (" + s.condition.text() + ") ";
         if (s.brief) {
-            Writer inner(call_);
+            Writer inner(call_, nullptr);
             inner.body(s.yes, 0);
             std::string under = inner.take();
             if (!under.empty()) under.pop_back();
@@ -86,13 +90,14 @@ private:
     void write(const Break& s, int depth) { line("if (" + s.when.text() + ") break;", depth); }
 
     CallText call_;
+    std::vector<Stretch>* marks_;
     std::string out_;
 };
 
 }  // namespace
 
-std::string text(const Body& body, int depth, CallText call) {
-    Writer writer(call);
+std::string text(const Body& body, int depth, CallText call, std::vector<Stretch>* marks) {
+    Writer writer(call, marks);
     writer.body(body, depth);
     return writer.take();
 }

@@ -289,10 +289,15 @@ std::vector<NarrowStream> narrow_streams(const ir::Function& form) {
     return out;
 }
 
+int param_number(const ir::Function& fn, ir::ValueId v) {
+    const auto param = std::ranges::find(fn.params, v, &Param::value);
+    if (param == fn.params.end()) return -1;
+    return static_cast<int>(param->view ? param->view->of : param - fn.params.begin());
+}
+
 std::string param_name(const ir::Function& fn, ir::ValueId v) {
-    const auto param = std::find_if(fn.params.begin(), fn.params.end(), [&](const Param& p) { return p.value == v; });
-    if (param == fn.params.end()) return "";
-    return param->view ? fn.params[param->view->of].name : param->name;
+    const int number = param_number(fn, v);
+    return number < 0 ? "" : fn.params[static_cast<size_t>(number)].name;
 }
 
 std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions& options) {

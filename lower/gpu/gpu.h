@@ -78,6 +78,8 @@ std::vector<explain::Note> explain_gpu(const ir::Function& fn, const GpuOptions&
 std::vector<explain::Note> explain_channels(const ir::Function& fn, const GpuOptions& options);
 /// Where in memory the final form keeps rings, tiles and scratch, and how long.
 std::vector<explain::Buffer> explain_memory(const ir::Function& fn);
+/// The parameter's number, of a view that of what it shows; -1: it is none.
+int param_number(const ir::Function& fn, ir::ValueId v);
 /// The parameter's name; empty: it is none.
 std::string param_name(const ir::Function& fn, ir::ValueId v);
 

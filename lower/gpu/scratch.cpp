@@ -231,13 +231,14 @@ std::vector<explain::Buffer> explain_memory(const ir::Function& fn) {
     const auto where = [](bool global) { return global ? explain::Buffer::workspace : explain::Buffer::shared_memory; };
     for (const auto& [value, channel] : fn.gpu->channels) {
         const Span made = fn.inst(fn.value(ValueId{value}).def).span;
-        std::string tensor;  // that fills the ring
+        ValueId tensor;  // that fills the ring
         fn.walk([&](InstId id) {
-            if (fn.inst(id).op == Op::channel_put && fn.operands(fn.inst(id)).back().v == value) tensor = param_name(fn, fn.operands(fn.inst(id))[0]);
+            if (fn.inst(id).op == Op::channel_put && fn.operands(fn.inst(id)).back().v == value) tensor = fn.operands(fn.inst(id))[0];
         });
         out.push_back({.use = explain::Buffer::ring,
                        .where = where(false),
-                       .of = tensor.empty() ? "a tensor" : "`" + tensor + "`",
+                       .of = param_number(fn, tensor) < 0 ? "a tensor" : "`" + param_name(fn, tensor) + "`",
+                       .param = param_number(fn, tensor),
                        .offset = channel.offset,
                        .bytes = rounded(channel.layout.bytes(), kTileAlign),
                        .stages = channel.stages,
@@ -253,6 +254,7 @@ std::vector<explain::Buffer> explain_memory(const ir::Function& fn) {
         out.push_back({.use = item.tile ? explain::Buffer::tile : explain::Buffer::scratch,
                        .where = where(g.global_scratch),
                        .of = of,
+                       .param = -1,
                        .offset = g.scratch_offset,
                        .bytes = g.scratch_bytes,
                        .stages = 1,

@@ -158,6 +158,7 @@ int64_t take_shared(Lowering& ctx, explain::Buffer::Use use, std::string of, int
     ctx.kernel.areas.push_back({.use = use,
                                 .where = explain::Buffer::shared_memory,
                                 .of = std::move(of),
+                                .param = -1,
                                 .offset = at,
                                 .bytes = bytes,
                                 .stages = stages,

@@ -29,7 +29,7 @@ READERS = {
     "lang/tile_layout.cpp": TEXT_IR, "lang/ir_lexer.cpp": TEXT_IR, "lang/ir_literal.cpp": TEXT_IR, "lang/ir_parse*": TEXT_IR, "lang/ir_gpu_text.cpp": TEXT_IR,
     "lang/json_reader.cpp": "JSON", "lang/plain_text.cpp": "numbers for everyone who reads them", "lang/target.cpp": "names of GPUs, as the host gives them",
     "lower/gpu/hints.cpp": "hints, as the program writes them", "lower/gpu/pipeline.cpp": HOST + ": passes that are off, and hints",
-    "lower/gpu/persist.cpp": HOST + ": passes that are off", "lower/gpu/place.cpp": HOST + ": passes that are off",
+    "lower/kernel/pipeline.cpp": HOST + ": passes that are off", "lower/gpu/persist.cpp": HOST + ": passes that are off", "lower/gpu/place.cpp": HOST + ": passes that are off",
     "jit/api/*": HOST, "jit/cache/*": HOST + ", and names of files", "jit/cpu/cache_size.cpp": "files of the system", "jit/cpu/perf.cpp": "symbols of an object file",
     "jit/cpu/optimise.cpp": "features and passes of LLVM", "jit/cpu/session.cpp": HOST + ": artefacts", "jit/cuda/device_text.cpp": "files of device text",
     "jit/cuda/library.cpp": "notes of an ELF file", "jit/cuda/nvrtc.cpp": "options, and what NVRTC says of itself", "jit/cuda/nvrtc_log.cpp": "what ptxas prints, and cubins",
@@ -44,15 +44,6 @@ READERS = {
 # Files (`*` as above), which of their lines, how many at most, and what would take the place of the text.
 TO_GO = [
     ("lang/kernel/*", "", 17, "statements of the kernel form rather than their text"),
-    ("lower/kernel/formats/*", "", 3, "types and calls of C as values rather than as text"),
-    ("lower/kernel/*", "", 2, "types of C and caching forms as enumerators"),
-    ("jit/cuda/backend.cpp", "#line", 1, "a text of the kernel without places"),
-    ("lang/explanation_text.cpp", "p.op ==", 1, "enumerators for operations of products"),
-    ("jit/engine/explain.cpp", "b.of ==", 1, "the tensor of a buffer as a number"),
-    ("lang/ir_literal*", "attr ==|attrs", 7, "attributes of operations as enumerators in lang/ops.def"),
-    ("lang/ir_text.cpp", "name ==", 1, "the same"),
-    ("lang/render.cpp", "help: ", 1, "notes of diagnostics with their kind"),
-    ("jit/engine/session.cpp", "in function", 1, "the same"),
 ]
 
 

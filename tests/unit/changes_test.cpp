@@ -39,7 +39,7 @@ bool is_sure(const Diagnostic& d) {
 
 std::string shown(const Diagnostic& d) {
     std::string out = std::string(diag_row(d.id).code) + " " + d.message;
-    for (const std::string& note : d.notes) out += "\n    " + note;
+    for (const DiagNote& note : d.notes) out += "\n    " + note.whole();
     return out;
 }
 

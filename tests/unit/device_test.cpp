@@ -114,7 +114,7 @@ TEST_F(DeviceTest, asserts_and_threads) {
                                              std::array<uint64_t, 3>{100, 1, 1}, {});
             EXPECT_EQ(result.status, RunResult::failed);
             ASSERT_EQ(result.diagnostics.size(), 1u);
-            EXPECT_EQ(result.diagnostics[0].notes, (std::vector<std::string>{"in program (" + std::to_string(t) + ", 0, 0)"}));
+            EXPECT_EQ(result.diagnostics[0].notes, (std::vector<DiagNote>{"in program (" + std::to_string(t) + ", 0, 0)"}));
             EXPECT_EQ(y[50], 2);
         });
 }

@@ -93,7 +93,8 @@ TEST(diag, one_label) {
     SourceMap sources;
     uint32_t f = sources.add("k.tile", "fn f() {\n    let x: f32 = y;\n}\n");
     Diagnostic d = make(find(sources, f, "f32"), "no such thing");
-    d.notes = {"while instantiating f<8>", "help: write f16"};
+    d.notes = {"while instantiating f<8>"};
+    d.help("write f16");
     d.fixes = {{find(sources, f, "y"), "z"}, {{f, 0, 0}, "pub "}};
     EXPECT_EQ(render_text(d, sources, false),
               "error[T0600]: no such thing\n"
@@ -303,9 +304,9 @@ TEST(diag, context_notes_and_arguments) {
     DiagSink sink;
     sink.push_context("outer");
     sink.push_context("inner");
-    EXPECT_EQ(sink.report(Diag::too_many_errors, {}).notes, (std::vector<std::string>{"inner", "outer"}));
+    EXPECT_EQ(sink.report(Diag::too_many_errors, {}).notes, (std::vector<DiagNote>{"inner", "outer"}));
     sink.pop_context();
-    EXPECT_EQ(sink.report(Diag::too_many_errors, {1, 2, 3}).notes, (std::vector<std::string>{"outer"}));
+    EXPECT_EQ(sink.report(Diag::too_many_errors, {1, 2, 3}).notes, (std::vector<DiagNote>{"outer"}));
     EXPECT_ANY_THROW(sink.report(Diag::too_many_errors, {1, 4, 5}, {"one too many"}));
 }
 
@@ -344,7 +345,7 @@ TEST(diag, changes_are_offered_in_turn) {
     EXPECT_EQ(d.notes.size(), 2u);
     EXPECT_TRUE(d.next_proposal());
     EXPECT_EQ(d.fixes.at(0).text, "b");
-    EXPECT_EQ(d.notes, std::vector<std::string>{"in instance `f`"}) << "a note goes with its change";
+    EXPECT_EQ(d.notes, std::vector<DiagNote>{"in instance `f`"}) << "a note goes with its change";
     EXPECT_FALSE(d.next_proposal());
     EXPECT_TRUE(d.fixes.empty());
 }
@@ -356,7 +357,8 @@ TEST(render, names_without_end_are_shortened) {
     for (int i = 0; i < 1000; ++i) wide += "\xC3\xA4";  // never cut in the middle
     Diagnostic d = make({sources.add("a.tile", "x"), 0, 1}, "unknown name `" + word + "` at " + path + " and " + wide);
     d.labels.push_back({d.span, "label " + word});
-    d.notes = {"help: " + word, "did you mean `" + word + "`?"};
+    d.help(word);
+    d.notes.emplace_back("did you mean `" + word + "`?");
     d.fixes.push_back({d.span, word});
     const std::string text = render_text(d, sources, false);
     EXPECT_LT(text.size(), 5000u);

@@ -319,7 +319,7 @@ TEST(Engine, TestsWithoutAMachineRunOnAll) {
         if (r.name == "both" || !native) return;
         ASSERT_EQ(r.diagnostics.size(), 1u);
         ASSERT_FALSE(r.diagnostics[0].notes.empty());
-        EXPECT_EQ(r.diagnostics[0].notes.back(), "on the machine `wrong`");
+        EXPECT_EQ(r.diagnostics[0].notes.back().text, "on the machine `wrong`");
     };
     EXPECT_EQ(run_tests(*engine, *module, "", launch, report), Status::mismatch);
     EXPECT_EQ(text, "said\n") << "a test says it once, and the machine `wrong` cannot print";
@@ -522,7 +522,7 @@ TEST(Clauses, ComputeWhatBodiesCompute) {
     run_tests(*engine, *second, "", options, [&](TestResult& r) {
         for (const Diagnostic& d : r.diagnostics) {
             std::string notes;
-            for (const std::string& note : d.notes) notes += "\n  " + note;
+            for (const DiagNote& note : d.notes) notes += "\n  " + note.whole();
             ADD_FAILURE() << r.name << ": " << d.message << notes;
         }
     });

@@ -29,7 +29,7 @@ protected:
         std::string out;
         for (const Diagnostic& d : r.diagnostics) {
             out += d.message + "\n";
-            for (const std::string& n : d.notes) out += n + "\n";
+            for (const DiagNote& n : d.notes) out += n.whole() + "\n";
         }
         return out;
     }
@@ -293,7 +293,7 @@ TEST_F(InterpRun, CheckedArithmetic) {
     };
     const auto a = w.ints("i8", {3}, {5, -128, 1}), b = w.ints("i8", {3}, {2, -1, 0});
     EXPECT_EQ(run(" %r = div %a, %b : tile<i8>[3]\n ret %r", {a, b}, checked()), (std::vector<std::string>{"T0908", "T0907"}));
-    EXPECT_EQ(r.diagnostics[1].notes, (std::vector<std::string>{"at element (2) of the tile"}));
+    EXPECT_EQ(r.diagnostics[1].notes, (std::vector<DiagNote>{"at element (2) of the tile"}));
     EXPECT_EQ(run(" %r = rem_trunc %a, %b : tile<i8>[3]\n ret %r", {a, b}, checked()), (std::vector<std::string>{"T0907"}));
     EXPECT_TRUE(run(" %r = div %a, %b : tile<i8>[3]\n %s = shl %a, %b : tile<i8>[3]\n ret %r, %s", {a, b}, {}).empty());
     EXPECT_EQ(run(" %r = gather %a, %b {axis = 0} : tile<i8>[3]\n ret %r", {a, b}, checked()), (std::vector<std::string>{"T0903"}));
@@ -303,7 +303,7 @@ TEST_F(InterpRun, CheckedArithmetic) {
     EXPECT_TRUE(run(" %r = div %a, %b : tile<f32>[3]\n ret %r", {x, y}, traps).empty());
     traps.trap_floats = true;
     EXPECT_EQ(run(" %r = div %a, %b : tile<f32>[3]\n ret %r", {x, y}, traps), (std::vector<std::string>{"T0909"}));
-    EXPECT_EQ(r.diagnostics[0].notes, (std::vector<std::string>{"at element (2) of the tile"}));
+    EXPECT_EQ(r.diagnostics[0].notes, (std::vector<DiagNote>{"at element (2) of the tile"}));
     EXPECT_TRUE(
         run(" %r = mul %a, %b : tile<f32>[3]\n %s = add %r, %a : tile<f32>[3]\n ret %s", {w.f32s({3}, {1, INFINITY, NAN}), y}, traps).empty());
 }
@@ -388,7 +388,7 @@ TEST_F(InterpRun, TheRaceShadowCostsWhatIsTouched) {
     ASSERT_EQ(codes(r), std::vector<std::string>{"T0914"});
     EXPECT_EQ(r.diagnostics[0].message, "the race shadow of `y` needs 147456 bytes, more than the budget of 100000");
     ASSERT_EQ(r.diagnostics[0].notes.size(), 2u);
-    EXPECT_EQ(r.diagnostics[0].notes[0], "in program (8192, 0, 0) of a grid of (20000, 1, 1)");
+    EXPECT_EQ(r.diagnostics[0].notes[0].text, "in program (8192, 0, 0) of a grid of (20000, 1, 1)");
 }
 
 TEST_F(InterpRun, CancelEndsAnEndlessRun) {

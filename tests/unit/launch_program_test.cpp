@@ -246,7 +246,7 @@ TEST_F(ProgramTest, failed_asserts_are_diagnostics) {
     EXPECT_EQ(result.status, RunResult::failed);
     ASSERT_EQ(result.diagnostics.size(), 1u);
     EXPECT_EQ(result.diagnostics[0].id, Diag::tile_assertion_failed);
-    EXPECT_EQ(result.diagnostics[0].notes, (std::vector<std::string>{"in program (1, 0, 0)"}));
+    EXPECT_EQ(result.diagnostics[0].notes, (std::vector<DiagNote>{"in program (1, 0, 0)"}));
     EXPECT_EQ(y[3], -2);
 }
 

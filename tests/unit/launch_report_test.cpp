@@ -39,7 +39,7 @@ TEST_F(LaunchTest, reports_come_in_program_order) {
     ASSERT_EQ(result.diagnostics.size(), 1u) << "once per instruction";
     EXPECT_EQ(result.status, RunResult::failed);
     EXPECT_EQ(result.diagnostics[0].message, "assertion failed: all");
-    EXPECT_EQ(result.diagnostics[0].notes, (std::vector<std::string>{"in program (2, 1, 0)", "at element (0, 2) of the tile"}));
+    EXPECT_EQ(result.diagnostics[0].notes, (std::vector<DiagNote>{"in program (2, 1, 0)", "at element (0, 2) of the tile"}));
 }
 
 TEST_F(LaunchTest, damaged_reports_end_the_reading) {

@@ -44,7 +44,7 @@ ModulePtr load(Engine& engine, const std::string& text, const std::string& name 
 std::string first(const DiagSink& diags) {
     if (diags.all().empty()) return "";
     const Diagnostic& d = diags.all()[0];
-    return std::string(diag_row(d.id).code) + (d.notes.empty() ? "" : " " + d.notes[0]);
+    return std::string(diag_row(d.id).code) + (d.notes.empty() ? "" : " " + d.notes[0].text);
 }
 
 std::string errors_of(const std::string& text) {

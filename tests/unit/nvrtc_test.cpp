@@ -26,6 +26,7 @@ std::string kernel_text(int n) {
 KernelText text_of(std::string source, std::string entry) {
     KernelText text;
     text.source = std::move(source);
+    if (text.source.starts_with("#line")) text.marks = {{0, text.source.find('\n') + 1}};
     text.entry = std::move(entry);
     return text;
 }
@@ -256,10 +257,16 @@ TEST(Blob, round_trip_and_damage) {
 }
 
 TEST(Text, line_directives_are_left_out) {
-    EXPECT_EQ(without_lines("#line 3 \"a\"\nint x;\n  #line 4\nint y;"), "int x;\nint y;");
-    EXPECT_EQ(without_lines(""), "");
-    EXPECT_EQ(without_lines("#line 1"), "");
-    EXPECT_EQ(without_lines("a\n\n"), "a\n\n");
+    KernelText text;
+    text.source = "#line 3 \"a\"\nint x;\n#line 4\nint y;";
+    text.marks = {{0, 12}, {19, 27}};
+    EXPECT_EQ(without_marks(text), "int x;\nint y;");
+    text.marks.clear();
+    EXPECT_EQ(without_marks(text), text.source);
+    EXPECT_EQ(without_marks({}), "");
+    text.source = "#line 1";
+    text.marks = {{0, 7}};
+    EXPECT_EQ(without_marks(text), "");
 }
 
 TEST(Availability, missing_things_are_told) {
@@ -466,6 +473,7 @@ TEST_F(NvrtcTest, everything_that_changes_bytes_is_in_the_key) {
     EXPECT_TRUE(compile(text, hopper_, {}));
     KernelText moved = text;
     moved.source.replace(0, 7, "#line 99");
+    ++moved.marks.front().end;
     EXPECT_TRUE(compile(moved, hopper_, {})) << "a kernel that moves in its file is the same kernel";
     EXPECT_FALSE(compile(text, *find_arch("sm_80"), {}));
     EXPECT_FALSE(compile(text_of(kernel_text(3), "scale"), hopper_, {}));

@@ -262,7 +262,7 @@ void hostile(const std::string& text, const char* code) {
 TEST(notes, a_keyword_is_no_name) {
     const Parsed wrong("kernel k(n: i32, while: i32) {}"), right("kernel k(step: i32, out: i32, grid: i32) grid [step] {}"), other("const A = 2 + ;");
     ASSERT_EQ(wrong.diags.all().size(), 1u);
-    EXPECT_EQ(wrong.diags.all()[0].notes, std::vector<std::string>{"`while` is a keyword and cannot be a name"});
+    EXPECT_EQ(wrong.diags.all()[0].notes, std::vector<DiagNote>{"`while` is a keyword and cannot be a name"});
     EXPECT_TRUE(right.diags.all().empty());
     ASSERT_EQ(other.diags.all().size(), 1u);
     EXPECT_TRUE(other.diags.all()[0].notes.empty());

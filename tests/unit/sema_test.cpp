@@ -65,7 +65,7 @@ void record(const SourceMap& sources, DiagSink& diags, Case& c) {
     for (const Diagnostic& d : diags.take()) {
         if (d.severity != Severity::error) continue;
         std::string text = std::string(diag_row(d.id).code) + " " + d.message;
-        for (const std::string& n : d.notes) text += " | " + n;
+        for (const DiagNote& n : d.notes) text += " | " + n.whole();
         c.found.emplace(d.span.valid() ? sources.line_col(d.span.file, d.span.begin).line : 0, text);
     }
 }

@@ -24,6 +24,7 @@ __device__ __forceinline__ void $(unsigned to, const void* from, int bytes) {
     asm volatile("cp.async.ca.shared.global [%0], [%1], WIDTH, %2;" ::"r"(to), "l"(from), "r"(bytes) : "memory");
 }
 )";
+constexpr const char* kOperations[] = {"", ".ca", ".cg", ".cs", ".cv", ".wb", ".wt"};  // by CacheOp
 constexpr const char* kHint = ".L2::cache_hint";
 
 const char* word(Evict order) { return order == Evict::first ? "first" : "last"; }
@@ -38,7 +39,7 @@ std::string policy(Lowering& ctx, Evict order) {
 CachingText plain_caching(Lowering& ctx, ir::InstId access) {
     const CachingForm form = plain_caching_form(ctx.fn, access);
     CachingText out;
-    if (*form.operation) out.suffix = std::string(".") + form.operation;
+    out.suffix = kOperations[static_cast<size_t>(form.operation)];
     if (form.first != Evict::open) out.suffix = std::string(".L1::evict_") + word(form.first);
     if (form.second != Evict::open) {
         out.suffix += kHint;
@@ -51,7 +52,7 @@ CachingText plain_caching(Lowering& ctx, ir::InstId access) {
 }
 
 std::string copy_function(Lowering& ctx, ir::InstId put, int bytes) {
-    const bool all = std::string_view(caching_form(ctx.fn, put).operation) == "ca";
+    const bool all = caching_form(ctx.fn, put).operation == CacheOp::ca;
     const std::string width = number(bytes);
     return all ? support(ctx, "copy_async_ca " + width, "copy_async_ca", replaced(kCopyAll, "WIDTH", width)) : "";
 }

@@ -38,6 +38,7 @@ struct AsmType {
     std::string_view type;
     const char *constraint, *kind;
     const char* holder;  ///< C type of the register
+    int words = 1;       ///< of a vector: registers
 };
 constexpr AsmType kTypes[] = {
     {"float", "f", "b32", "float"},
@@ -51,36 +52,33 @@ constexpr AsmType kTypes[] = {
     {"signed char", "r", "s8", "int"},
     {"unsigned char", "r", "u8", "unsigned"},
     {"bool", "r", "u8", "unsigned"},
+    {"uint2", "r", "v2.b32", "uint2", 2},
+    {"uint4", "r", "v4.b32", "uint4", 4},
 };
 
-/// The text of a load or store of a type, vectors being "uint2" and "uint4".
+/// The text of a load or store of a type.
 std::string access_text(const std::string& type, bool load, bool conditional, const CachingText& caching) {
-    const int words = type == "uint4" ? 4 : type == "uint2" ? 2 : 1;
+    const AsmType* t = std::ranges::find(kTypes, type, &AsmType::type);
+    TEGULA_CHECK(t != std::end(kTypes), "assembly knows the type " + type);
+    const int words = t->words;
+    const std::string constraint = std::string("\"") + (load ? conditional ? "+" : "=" : "") + t->constraint + "\"(";
     Words w;
-    std::string registers = "%0", values, kind, holder = type;
+    std::string registers = "%0", values;
     if (words > 1) {
         registers.clear();
         for (int i = 0; i < words; ++i) {
             registers += (i ? ", %" : "{%") + std::to_string(i);
-            values += std::string(i ? ", " : "") + (load ? conditional ? "\"+r\"" : "\"=r\"" : "\"r\"") + "(v." +
-                      "xyzw"[i] + ")";
+            values += (i ? ", " : "") + constraint + "v." + "xyzw"[i] + ")";
         }
         registers += "}";
-        kind = words == 4 ? "v4.b32" : "v2.b32";
     } else {
-        const AsmType* t =
-            std::find_if(std::begin(kTypes), std::end(kTypes), [&](const AsmType& row) { return row.type == type; });
-        TEGULA_CHECK(t != std::end(kTypes), "assembly knows the type " + type);
-        values = std::string("\"") + (load ? conditional ? "+" : "=" : "") + t->constraint + "\"(" +
-                 (load ? "v" : std::string("(") + t->holder + ")v") + ")";
-        kind = t->kind;
-        holder = t->holder;
+        values = constraint + (load ? "v" : std::string("(") + t->holder + ")v") + ")";
     }
     w.emplace_back("PARAMETERS", !conditional ? "" : load ? ", bool inside, " + type + " other" : ", bool inside");
-    w.emplace_back("HOLDER", holder + " v" + (conditional ? " = other" : ""));
+    w.emplace_back("HOLDER", std::string(t->holder) + " v" + (conditional ? " = other" : ""));
     w.emplace_back("SETP", conditional ? ".reg .pred p; setp.ne.s32 p, %" + std::to_string(words + 1) + ", 0;" : "");
     w.emplace_back("PRED", conditional ? "@p " : "");
-    w.emplace_back("KIND", kind);
+    w.emplace_back("KIND", t->kind);
     w.emplace_back("REGISTERS", registers);
     w.emplace_back("COUNT", std::to_string(words));
     w.emplace_back("OUTPUTS", values);
@@ -232,12 +230,12 @@ std::string first_function(Lowering& ctx, size_t bytes, size_t element, bool loa
     for (int i = 0; i < words; ++i)
         values += std::string(i ? ", " : "") + (load ? "\"=&r\"(v." : "\"r\"(v.") + "xyzw"[i] + ")";
     return support(ctx, stem, stem,
-                           filled(load ? kLoadFirst : kStoreFirst,
-                                  {{"ASSEMBLY", first_text(words, static_cast<int>(element), load, caching)},
-                                   {"OUTPUTS", values},
-                                   {"INPUTS", values},
-                                   {"INPUT", caching.input()},
-                                   {"TYPE", wide_type(bytes)}}));
+                   filled(load ? kLoadFirst : kStoreFirst,
+                          {{"ASSEMBLY", first_text(words, static_cast<int>(element), load, caching)},
+                           {"OUTPUTS", values},
+                           {"INPUTS", values},
+                           {"INPUT", caching.input()},
+                           {"TYPE", wide_type(bytes)}}));
 }
 
 }  // namespace tegula::lower

@@ -106,61 +106,85 @@ bool is_call(std::string_view e) {
 
 std::string in_parentheses(std::string e) { return is_call(e) ? e : "(" + std::move(e) + ")"; }
 
-/// libm names for T, tests of floats by our own names.
+/// Functions of the standard library in the rows: what kernels call for them, of floats and of doubles.
+struct RealName {
+    std::string_view row, of_float, of_double;
+};
+#define MATH(name) {"std::" #name "(", #name "f(", #name "("}
+#define TEST(name, test) {"std::" #name "(", #test "(", #test "("}
+constexpr RealName kRealNames[] = {
+    MATH(fabs),
+    MATH(fma),
+    MATH(sqrt),
+    MATH(floor),
+    MATH(ceil),
+    MATH(trunc),
+    MATH(nearbyint),
+    MATH(copysign),
+    MATH(exp2),
+    MATH(log2),
+    MATH(sin),
+    MATH(cos),
+    MATH(tanh),
+    TEST(isnan, is_nan),
+    TEST(isinf, is_inf),
+    TEST(isfinite, is_finite),
+    TEST(signbit, sign_bit),
+};
+#undef MATH
+#undef TEST
+
 std::string real_names(std::string_view expression, bool is_float) {
     std::string out(expression);
-    static constexpr std::string_view kTests[][2] = {{"std::isnan(", "is_nan("},
-                                                     {"std::isinf(", "is_inf("},
-                                                     {"std::isfinite(", "is_finite("},
-                                                     {"std::signbit(", "sign_bit("}};
-    for (const auto& test : kTests) replace_all(out, test[0], test[1]);
-    for (size_t at; (at = out.find("std::")) != std::string::npos;) {
-        out.erase(at, 5);
-        size_t end = at;
-        while (end < out.size() && is_identifier(out[end])) ++end;
-        if (is_float) out.insert(end, "f");
-    }
+    for (const RealName& name : kRealNames) replace_all(out, name.row, is_float ? name.of_float : name.of_double);
     return out;
 }
 
-struct Helper {
-    std::string_view function, section;
-};
-constexpr Helper kHelpers[] = {
-    {"negate", "integer"},
-    {"div_floor", "divide"},
-    {"div_trunc", "divide"},
-    {"div_ceil", "divide"},
-    {"rem_trunc", "divide"},
-    {"rem_floor", "divide"},
-    {"mul_high", "integer_bits"},
-    {"shift_left", "integer_bits"},
-    {"shift_right", "integer_bits"},
-    {"count_ones", "integer_bits"},
-    {"leading_zeros", "integer_bits"},
-    {"trailing_zeros", "integer_bits"},
-    {"minimum", "float_order"},
-    {"maximum", "float_order"},
-    {"minimum_number", "float_order"},
-    {"maximum_number", "float_order"},
-    {"is_nan", "float_tests"},
-    {"is_inf", "float_tests"},
-    {"is_finite", "float_tests"},
-    {"sign_bit", "float_tests"},
-    {"fma_round_odd", "fma_odd"},
-    {"flush_subnormal", "flush"},
-};
+/// Sections of device text that the functions of a row live in; null: it calls none of ours.
+const char* integer_section(ir::Op op) {
+    switch (op) {
+        case ir::Op::abs:
+            return "integer";
+        case ir::Op::div:
+        case ir::Op::rem:
+        case ir::Op::div_trunc:
+        case ir::Op::rem_trunc:
+        case ir::Op::div_ceil:
+            return "divide";
+        case ir::Op::umulhi:
+        case ir::Op::mulhi:
+        case ir::Op::shl:
+        case ir::Op::shr:
+        case ir::Op::popcount:
+        case ir::Op::clz:
+        case ir::Op::ctz:
+            return "integer_bits";
+        default:
+            return nullptr;
+    }
+}
+const char* real_section(ir::Op op) {
+    switch (op) {
+        case ir::Op::min:
+        case ir::Op::max:
+        case ir::Op::minnum:
+        case ir::Op::maxnum:
+            return "float_order";
+        case ir::Op::isnan:
+        case ir::Op::isinf:
+        case ir::Op::isfinite:
+        case ir::Op::signbit:
+            return "float_tests";
+        case ir::Op::flush_subnormal:
+            return "flush";
+        default:
+            return nullptr;
+    }
+}
 
 }  // namespace
 
 // ---- sections ----
-
-void Formats::need_for(std::string_view expression) {
-    for (const Helper& h : kHelpers) {
-        const size_t at = expression.find(h.function);
-        if (at != std::string_view::npos && expression.substr(at + h.function.size()).starts_with("(")) need(h.section);
-    }
-}
 
 std::string Formats::opaque(const std::string& integer) {
     need("opaque");
@@ -244,8 +268,7 @@ std::string Formats::int_expression(ir::Op op, const Format& f, std::span<const 
     replace_all(e, "-a", "negate(a)");
     replace_word(e, "N", std::to_string(f.bits));
     if (!is_signed) replace_all(e, "a < 0", "false");  // compilers warn of it
-    need_for(e);
-    if (op == ir::Op::rem) need("divide");
+    if (const char* section = integer_section(op)) need(section);
     std::string parameters;
     for (size_t i = 0; i < operands.size(); ++i) parameters += (i ? ", " : "") + T + " " + static_cast<char>('a' + i);
     functions_ += "__device__ __forceinline__ " + (boolean ? "bool" : type(f)) + " " + name + "(" + parameters +
@@ -280,8 +303,8 @@ std::string Formats::float_expression(ir::Op op, const Format& f, std::span<cons
     std::string call = op_name + "_" + tag(f) + "(";
     for (size_t i = 0; i < operands.size(); ++i) call += (i ? ", " : "") + operands[i].text;
     call += ")";
-    if (text::has_instruction(op, tag(f))) {
-        need(tag(f));
+    if (text::has_instruction(op, f)) {
+        need(text::own_section(f));
         return call;
     }
     if (scalar::wide_f32(op) && is_float) {  // the hardware's approximations
@@ -290,6 +313,7 @@ std::string Formats::float_expression(ir::Op op, const Format& f, std::span<cons
     } else if (!native && rounds_twice(op, f)) {
         const Grid grid(f);
         if (grid.rounds_from_double()) {
+            need("fma_odd");
             e = "fma_round_odd(a, b, c)";
         } else {
             need("one_rounding");
@@ -300,7 +324,7 @@ std::string Formats::float_expression(ir::Op op, const Format& f, std::span<cons
         need("float_remainder");
     }
     const bool wide_fma = op == ir::Op::fma && !native;
-    need_for(e);
+    if (const char* section = real_section(op)) need(section);
     if (substitutes(e)) {
         std::vector<std::string> values;
         for (const Known& o : operands) values.push_back(native ? text::atom(o.text) : value(f, o.text));

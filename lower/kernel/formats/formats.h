@@ -93,8 +93,6 @@ private:
     std::string directed_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     std::string float_expression(ir::Op op, const Format& f, std::span<const Known> operands);
     std::string fixed_expression(ir::Op op, const Format& f, std::span<const Known> operands);
-    /// Sections that the functions named in an expression live in.
-    void need_for(std::string_view expression);
 
     int arch_;
     std::vector<std::string> sections_;

@@ -19,8 +19,10 @@ std::string atom(const std::string& e);
 bool is_native_float(const Format& f);
 /// Is a code sign-extended where its container is wider?
 inline bool extends_sign(const Format& f) { return f.is_signed && (f.is_int() || f.kind == FormatKind::fixed); }
-/// Does a section have this op of the format `tag` as an instruction?
-bool has_instruction(ir::Op op, std::string_view tag);
+/// The section of device text that has the format's conversions; null: there is none.
+const char* own_section(const Format& f);
+/// Does that section have this op as an instruction?
+bool has_instruction(ir::Op op, const Format& f);
 /// "0x1234u", or with "ull".
 std::string hex(uint64_t v, bool wide);
 

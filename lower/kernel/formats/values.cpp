@@ -43,9 +43,23 @@ bool is_native_float(const Format& f) {
     return (is_ieee_binary(f, 32) || is_ieee_binary(f, 64)) && f.is_signed && f.negative_zero;
 }
 
-bool has_instruction(ir::Op op, std::string_view tag) {
+const char* own_section(const Format& f) {
+    switch (builtin_of(f)) {
+        case Fmt::f16:
+            return "f16";
+        case Fmt::bf16:
+            return "bf16";
+        case Fmt::f8e4m3:
+        case Fmt::f8e5m2:
+            return "fp8";
+        default:
+            return nullptr;
+    }
+}
+
+bool has_instruction(ir::Op op, const Format& f) {
     const bool arithmetic = op == ir::Op::add || op == ir::Op::sub || op == ir::Op::mul || op == ir::Op::fma;
-    return arithmetic && (tag == "f16" || tag == "bf16");
+    return arithmetic && f.bits == 16 && own_section(f);
 }
 
 std::string hex(uint64_t v, bool wide) { return "0x" + hex_text(v) + (wide ? "ull" : "u"); }
@@ -238,11 +252,10 @@ std::string Formats::value(const Format& f, const std::string& code) {
     if (f.kind == FormatKind::fixed)
         return "((double)" + text::atom(code) + " * " + hex_float_text(std::ldexp(1.0, -int{f.frac_bits})) + ")";
     const std::string name = "decode_" + tag(f), call = name + "(" + code + ")";
-    for (const char* section : {"f16", "bf16", "f8e4m3", "f8e5m2"})
-        if (tag(f) == section) {
-            need(f.bits == 8 ? "fp8" : section);
-            return call;
-        }
+    if (const char* section = text::own_section(f)) {
+        need(section);
+        return call;
+    }
     if (!first(name)) return call;
     const std::string head = "__device__ __forceinline__ " +
                              std::string(work(f) == Work::real32 ? "float " : "double ") + name + "(" + type(f) +
@@ -334,11 +347,10 @@ std::string Formats::nearest(const Format& f, const std::string& value, bool val
         v = "float_round_odd(" + value + ")";
     }
     const std::string name = "encode_" + tag(f), call = name + "(" + v + ")";
-    for (const char* section : {"f16", "bf16", "f8e4m3", "f8e5m2"})
-        if (tag(f) == section) {
-            need(f.bits == 8 ? "fp8" : section);
-            return call;
-        }
+    if (const char* section = text::own_section(f)) {
+        need(section);
+        return call;
+    }
     if (!first(name)) return call;
     const std::string head = "__device__ __forceinline__ " + type(f) + " " + name + "(" +
                              (short_path ? "float" : "double") + " v) { return (" + type(f) + ")";

@@ -160,6 +160,8 @@ void find_word_rings(Lowering& ctx) {
         const auto param = std::ranges::find(ctx.fn.params, tensor, &ir::Param::value);
         take_shared(ctx, explain::Buffer::ring, param == ctx.fn.params.end() ? "a tensor" : "`" + param->name + "`",
                     warps * (ring->stage + 8), 128, ring->stages);
+        if (param != ctx.fn.params.end())
+            ctx.kernel.areas.back().param = static_cast<int>(param->view ? param->view->of : param - ctx.fn.params.begin());
         for (const char* section : {"shared", "mbarrier", "bulk"}) ctx.formats.need(section);
         for (const ir::ValueId v : {first, next}) {
             ctx.packed.rings[v.v] = ring;
