@@ -214,9 +214,6 @@ private:
     }
     template <class T>
     void inside(T&) {}
-    void inside(kernel::TextBlocks& s) {
-        for (auto& part : s.parts) body(part.body);
-    }
     void inside(kernel::Roles& s) {
         for (auto& part : s.parts) body(part.body);
     }

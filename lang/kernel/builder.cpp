@@ -9,9 +9,7 @@ namespace tegula::kernel {
 
 namespace {
 
-bool is_plain(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-}
+bool is_plain(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
 /// Only letters, digits and underscores pass.
 std::string identifier(std::string_view text) {
@@ -55,35 +53,21 @@ Statement& Builder::add(Statement statement) {
 
 void Builder::line(std::string text) { add({Text{std::move(text)}}); }
 
-void Builder::open(const std::string& head) {
-    Statement& s = add({TextBlocks{{{head.empty() ? "{" : head + " {"}}}});
-    enter(s, std::get<TextBlocks>(s.is).parts.back().body);
-}
-
-void Builder::close(const std::string& tail) {
+void Builder::close() {
     TEGULA_CHECK(open_.size() > 1 && !condition_, "nothing is open");
     flush();
-    if (auto* text = std::get_if<TextBlocks>(&open_.back().owner->is)) text->tail = tail;
     open_.pop_back();
 }
 
-void Builder::otherwise(const std::string& middle) {
+void Builder::otherwise() {
     TEGULA_CHECK(open_.size() > 1 && !condition_, "nothing is open");
     flush();
     Statement& owner = *open_.back().owner;
     open_.pop_back();
-    if (auto* text = std::get_if<TextBlocks>(&owner.is)) {
-        text->parts.push_back({middle});
-        return enter(owner, text->parts.back().body);
-    }
     If& choice = std::get<If>(owner.is);
     TEGULA_CHECK(!choice.has_else, "an `if` has one else");
     choice.has_else = true;
     enter(owner, choice.no);
-}
-
-void Builder::unroll(int64_t iterations, int64_t limit) {
-    line(iterations <= limit ? "#pragma unroll" : "#pragma unroll 1");
 }
 
 std::string Builder::fresh(std::string_view stem) {
@@ -105,21 +89,31 @@ void Builder::mark(const SourceMap* sources, Span span) {
 
 Ex Builder::constant(std::string_view stem, Ex value) {
     const std::string name = fresh(stem);
-    let(std::string("const ") + c_type(value.type()), name, value);
+    let(c_type(value.type()), name, value);
     return pool_.name(value.type(), name, value->facts);
 }
 
-void Builder::let(std::string type, std::string name, Ex value) {
+void Builder::add_let(Let let) {
     TEGULA_CHECK(!condition_, "a variable under a condition would end with it");
-    add({Let{std::move(type), std::move(name), value}});
+    add({std::move(let)});
 }
+
+void Builder::let(const std::string& type, std::string name, Ex value, bool maybe_unused) {
+    add_let({(maybe_unused ? "[[maybe_unused]] const " : "const ") + type, std::move(name), value, true});
+}
+
+void Builder::let_pointer(const std::string& to, std::string name, Ex value) {
+    add_let({to + "* const", std::move(name), value, true});
+}
+
+void Builder::var(std::string type, std::string name, Ex value) { add_let({std::move(type), std::move(name), value}); }
 
 void Builder::declare(std::string type, std::string name, int64_t size, std::string initial, bool uniform) {
     TEGULA_CHECK(!condition_, "a variable under a condition would end with it");
     add({Declare{std::move(type), std::move(name), size, std::move(initial), uniform}});
 }
 
-void Builder::assign(Ex place, Ex value, std::string operation) { add({Assign{place, value, std::move(operation)}}); }
+void Builder::assign(Assign assign) { add({assign}); }
 
 void Builder::call(KernelOp op, std::vector<Ex> operands) {
     const Row& called = row(op);
@@ -129,6 +123,8 @@ void Builder::call(KernelOp op, std::vector<Ex> operands) {
 }
 
 void Builder::break_if(Ex condition) { add({Break{condition}}); }
+
+void Builder::leave() { add({Return{}}); }
 
 void Builder::when(Ex condition) {
     TEGULA_CHECK(!condition_, "one condition a statement");
@@ -143,7 +139,7 @@ void Builder::open_for(For loop) {
 
 Ex Builder::open_count(const std::string& name, int64_t count, int unroll) {
     const Ex counter = pool_.name(Type::i32, name);  // the test is not to fold
-    open_for({"int", name, pool_.number(0), lt(counter, count), "++" + name, unroll});
+    open_for({"int", name, pool_.number(0), lt(counter, count), {increment(counter)}, unroll});
     return pool_.counter(name, count);
 }
 

@@ -22,12 +22,6 @@ public:
 
     // ---- text ----
     void line(std::string text);
-    void open(const std::string& head);  ///< "head {"
-    /// Ends what has been opened last; `tail` is the line that ends text.
-    void close(const std::string& tail = "}");
-    void otherwise(const std::string& middle = "} else {");  ///< of an `if`, as text or not
-    /// "#pragma unroll" up to that many iterations, else "#pragma unroll 1".
-    void unroll(int64_t iterations, int64_t limit);
     /// An identifier that is not used yet. A number at its end keeps clear of keywords and of device functions.
     std::string fresh(std::string_view stem);
     void reserve(std::string_view name) { taken_.emplace(name); }
@@ -38,13 +32,20 @@ public:
     void put_mark(std::string directive) { mark_ = std::move(directive); }
 
     // ---- statements ----
+    void close();      ///< ends what has been opened last
+    void otherwise();  ///< of an `if`
     /// "const int stem7 = value;"
     Ex constant(std::string_view stem, Ex value);
-    void let(std::string type, std::string name, Ex value);
+    /// "const type name = value;", "to* const name = value;" and "type name = value;"
+    void let(const std::string& type, std::string name, Ex value, bool maybe_unused = false);
+    void let_pointer(const std::string& to, std::string name, Ex value);
+    void var(std::string type, std::string name, Ex value);
     void declare(std::string type, std::string name, int64_t size = 0, std::string initial = {}, bool uniform = false);
-    void assign(Ex place, Ex value, std::string operation = "=");
+    void assign(Ex place, Ex value, AssignOp op = AssignOp::set) { assign(Assign{place, value, op}); }
+    void assign(Assign assign);
     void call(KernelOp op, std::vector<Ex> operands = {});
     void break_if(Ex condition);
+    void leave();  ///< "return;"
     /// The next statement stands under the condition, in one line.
     void when(Ex condition);
     void open_for(For loop);
@@ -71,6 +72,7 @@ private:
     };
     void flush();
     Statement& add(Statement statement);
+    void add_let(Let let);
     void enter(Statement& owner, Body& body) { open_.push_back({&owner, &body}); }
 
     Kernel& kernel_;

@@ -1,7 +1,6 @@
 // Which threads go the same way, and whether those that an operation needs together do (verify.h).
 #include <algorithm>
 #include <bit>
-#include <charconv>
 
 #include "lang/kernel/program.h"
 
@@ -73,9 +72,8 @@ private:
     }
     int visit(const Item& item, Ex e) {
         if (--budget_ < 0) return 1;
-        if (e->op == Op::text || e->op == Op::index || e->op == Op::pointee)
-            return of_mentions(item, p_.mentions(e));
-        if (e->op == Op::call && (e->text == "uniform" || e->text == "__shfl_sync")) return 32;
+        if (e->op == Op::text || e->op == Op::index || e->op == Op::pointee) return of_mentions(item, p_.mentions(e));
+        if (e->op == Op::uniform) return 32;
         if (e->operands.size() == 2 && is_thread(Ex(e->operands[0])) && e->operands[1]->op == Op::constant)
             if (const int known = of_thread(e->op, e->operands[1]->value)) return known;
         int out = kEverybody;
@@ -143,23 +141,6 @@ private:
             if (const auto parts = cut(path, c->op, c->operands[1]->value)) return *parts;
         return together(path, item.condition);
     }
-    /// The same of "if (t < 32) {".
-    std::pair<Path, Path> branches(const Item& item, const Path& path, std::string_view head) const {
-        const std::string before = "if (" + p_.kernel.thread + " ";
-        if (head.starts_with(before)) {
-            head.remove_prefix(before.size());
-            const size_t space = head.find(' ');
-            const std::string_view sign = head.substr(0, space);
-            int c = 0;
-            const char* from = head.data() + std::min(head.size(), space + 1);
-            const auto [end, error] = std::from_chars(from, head.data() + head.size(), c);
-            const Op op = sign == "<" ? Op::lt : sign == ">=" ? Op::ge : sign == "==" ? Op::eq : Op::constant;
-            if (space != std::string_view::npos && error == std::errc() && op != Op::constant &&
-                std::string_view(end, head.data() + head.size()) == ") {")
-                if (const auto parts = cut(path, op, c)) return *parts;
-        }
-        return together(path, item.condition);
-    }
     static std::pair<Path, Path> together(Path path, int agreement) {
         path.agreement = std::min(path.agreement, agreement);
         path.spread = std::min(path.spread, agreement);
@@ -183,25 +164,7 @@ private:
     }
 
     void visit(Item& item, const Path& path, const Text&) {
-        const int agreement = of_touches(item);
-        define_written(item, std::min(agreement, path.spread));
-        if (item.leaves) leave(path, agreement);
-    }
-    void visit(Item& item, const Path& path, const TextBlocks& s) {
-        const std::string_view head = s.parts.front().head;
-        int agreement = of_touches(item);
-        if (head.starts_with("if (__shfl_sync(0xffffffffu,") || head.starts_with("if (uniform("))
-            agreement = std::max(agreement, 32);
-        define_written(item, std::min(agreement, path.spread));
-        if (item.shape != Shape::plain) decide(item, agreement);
-        if (item.shape == Shape::loop) loops_.push_back({&item, path.spread});
-        std::pair<Path, Path> ways =
-            item.shape == Shape::choice ? branches(item, path, head) : together(path, item.condition);
-        for (const Range& body : item.bodies) {
-            walk(body, ways.first);
-            ways.first = ways.second;
-        }
-        if (item.shape == Shape::loop) loops_.pop_back();
+        define_written(item, std::min(of_touches(item), path.spread));
     }
     void visit(Item&, const Path&, const Mark&) {}
     void visit(Item& item, const Path&, const Let& s) { define_written(item, of(item, s.value)); }
@@ -247,6 +210,7 @@ private:
         if (final_ && row.operands.takes(s.operands.size())) check(path, s);
     }
     void visit(Item& item, const Path& path, const Break& s) { leave(path, of(item, s.when)); }
+    void visit(Item&, const Path&, const Return&) {}
 
     static bool gives(const Row& row) {
         return std::ranges::find(row.operands.word, Operand::result) != row.operands.word.end();

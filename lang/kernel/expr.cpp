@@ -114,6 +114,10 @@ Ex Pool::call(Type type, std::string_view function, std::initializer_list<Ex> op
     return intern(Op::call, type, 0, function, std::span(operands.begin(), operands.size()), within(type, facts));
 }
 
+Ex Pool::uniform(Type type, std::string_view function, std::initializer_list<Ex> operands) {
+    return intern(Op::uniform, type, 0, function, std::span(operands.begin(), operands.size()), facts_of(type));
+}
+
 Ex Pool::call(Type type, std::string_view function, std::span<const Ex> operands) {
     return intern(Op::call, type, 0, function, operands, facts_of(type));
 }

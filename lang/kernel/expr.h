@@ -21,11 +21,12 @@ bool is_signed(Type type);
 
 enum class Op : uint8_t {
     constant,
-    text,   ///< a name, or an expression that was made as text
-    call,   ///< NAME(operands)
+    text,     ///< a name, or an expression that was made as text
+    call,     ///< NAME(operands)
+    uniform,  ///< the same: a value that the threads of a warp share
     index,    ///< operand 0 [operand 1]
     pointee,  ///< *(TEXT*)operand, *operand without a text
-    cast,   ///< to the node's type
+    cast,     ///< to the node's type
     negate,
     invert,  ///< of a condition
     select,  ///< operand 0 ? operand 1 : operand 2
@@ -117,6 +118,7 @@ public:
     Ex text(Type type, std::string_view text, bool is_operand);
     Ex call(Type type, std::string_view function, std::initializer_list<Ex> operands, const Facts& facts = {});
     Ex call(Type type, std::string_view function, std::span<const Ex> operands);
+    Ex uniform(Type type, std::string_view function, std::initializer_list<Ex> operands);
     Ex index(Type type, Ex array, Ex number);
     /// What lies at an address, read or written as `c_type`; empty: as the address says.
     Ex pointee(Type type, std::string_view c_type, Ex address);

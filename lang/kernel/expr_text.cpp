@@ -86,6 +86,7 @@ int strength(const Node& n) {
         case Op::text:
             return n.value ? kPrimary : kComma;
         case Op::call:
+        case Op::uniform:
         case Op::index:
             return kPrimary;
         case Op::cast:
@@ -111,6 +112,7 @@ public:
                 out_ += n.text;
                 break;
             case Op::call:
+            case Op::uniform:
                 out_ += n.text;
                 out_ += '(';
                 for (size_t i = 0; i < n.operands.size(); ++i) {

@@ -164,9 +164,6 @@ private:
             const Item& item = p_.items[i];
             const int at = static_cast<int>(i);
             const Call* call = p_.call(item);
-            if (const auto* text = std::get_if<Text>(&item.statement->is);
-                text && (text->line.starts_with("__syncthreads(") || text->line.starts_with("cluster_wait(")))
-                for (auto& [name, step] : known) step = step == shown ? met : step;
             if (!call || !call->row->operands.takes(call->operands.size())) continue;
             const Row& row = *call->row;
             if (row.has(INITIALISES)) known.emplace(p_.root(call->operands[0]), initialised);
@@ -296,7 +293,7 @@ private:
                 if (areas.empty()) read_memory(item, call->operands[k], out, budget);
             }
         }
-        if (std::holds_alternative<Text>(item.statement->is) || std::holds_alternative<TextBlocks>(item.statement->is))
+        if (std::holds_alternative<Text>(item.statement->is))
             for (const Touch& t : item.touches)
                 if (t.indexed) out.push_back({{t.name, t.variable, 0, nullptr, true}, t.written});
         return out;
@@ -488,7 +485,7 @@ private:
                     if (item.leaves && !breaks_.empty())
                         for (const State& s : out) add(breaks_.back(), s);
                     for (size_t k = 0; item.returns && k < out.size(); ++k) finish(out[k]);
-                    if (item.stops) out.clear();
+                    if (item.returns) out.clear();
                     for (const Range& body : item.bodies) out = walk(body, std::move(out));
                     break;
             }
@@ -582,19 +579,18 @@ private:
 
     /// Trips of a loop that counts from a constant to a constant; kNone: nobody knows.
     static int64_t trips(const For& loop) {
-        if (!loop.test || !loop.start || loop.test->op != Op::lt || loop.next != "++" + loop.counter) return kNone;
-        const Ex limit(loop.test->operands[1]);
-        const bool counts = loop.test->operands[0]->op == Op::text && loop.test->operands[0]->text == loop.counter;
+        if (!loop.test || !loop.start || loop.test->op != Op::lt || loop.next.size() != 1) return kNone;
+        const Ex limit(loop.test->operands[1]), counter = loop.next[0].place;
+        const bool counts = loop.next[0].op == AssignOp::increment && counter->op == Op::text &&
+                            counter->text == loop.counter && Ex(loop.test->operands[0]) == counter;
         if (!counts || !limit.constant() || !loop.start.constant()) return kNone;
         return std::max<int64_t>(0, *limit.constant() - *loop.start.constant());
     }
 
     States loop(int i, const Item& item, States states) {
-        const auto* typed = std::get_if<For>(&item.statement->is);
-        const int64_t count = typed ? trips(*typed) : kNone;
-        const bool endless =
-            typed ? !typed->test
-                  : std::get<TextBlocks>(item.statement->is).parts[0].head.find(";;") != std::string::npos;
+        const For& loop = std::get<For>(item.statement->is);
+        const int64_t count = trips(loop);
+        const bool endless = !loop.test;
         const auto trip = [&](States s) {
             for (State& one : s) {
                 check(i, one);

@@ -28,23 +28,15 @@ struct Body : std::vector<Statement> {
 struct Text {
     std::string line;
 };
-/// Blocks of text that follow one another: `if (..) {`, `} else {`, `}`. An empty first head is a plain block.
-struct TextBlocks {
-    struct Part {
-        std::string head;  ///< a line, with its brace
-        Body body = {};
-    };
-    std::vector<Part> parts;
-    std::string tail = "}";
-};
 /// The source line of what follows.
 struct Mark {
     std::string directive;
 };
-/// `TYPE NAME = VALUE;` The type's text says whether the variable is const.
+/// `TYPE NAME = VALUE;`
 struct Let {
     std::string type, name;
     Ex value;
+    bool constant = false;  ///< as the type's text says, too
 };
 /// `TYPE NAME[SIZE];`, or a variable where the size is 0. `initial` is text behind it: " = {}".
 struct Declare {
@@ -53,17 +45,19 @@ struct Declare {
     std::string initial = {};
     bool uniform = false;  ///< whatever is assigned, all threads of the group assign the same: a reduction's result
 };
-/// `PLACE OPERATOR VALUE;`
+enum class AssignOp : uint8_t { set, add, multiply, divide, shift_right, bit_and, bit_xor, increment };
+/// `PLACE OPERATOR VALUE;`, or `++PLACE;`
 struct Assign {
-    Ex place, value;
-    std::string operation = "=";
+    Ex place, value = {};
+    AssignOp op = AssignOp::set;
 };
+inline Assign increment(Ex place) { return {place, {}, AssignOp::increment}; }
 constexpr int kNoPragma = 0, kUnrollAll = -1;
 /// A loop. Without a counter and a test it is endless, without a counter alone `while`.
 struct For {
     std::string type = {}, counter = {};
     Ex start = {}, test = {};
-    std::string next = {};  ///< "++r"
+    std::vector<Assign> next = {};
     int unroll = kNoPragma;
     Body body = {};
 };
@@ -97,9 +91,11 @@ struct Call {
 struct Break {
     Ex when;
 };
+/// The thread is done.
+struct Return {};
 
 struct Statement {
-    std::variant<Text, TextBlocks, Mark, Let, Declare, Assign, For, If, Block, Roles, Call, Break> is;
+    std::variant<Text, Mark, Let, Declare, Assign, For, If, Block, Roles, Call, Break, Return> is;
 };
 
 /// A ring of stages in shared memory, by the names of its variables; those that it has not are empty.

@@ -16,12 +16,6 @@ bool is_name(std::string_view text) {
     });
 }
 
-/// Of a variable whose type is written so: a pointer to const is none.
-bool is_const(std::string_view type) {
-    const size_t star = type.rfind('*');
-    return type.find("const", star == std::string_view::npos ? 0 : star) != std::string_view::npos;
-}
-
 bool is_integer(Type type) { return type == Type::i32 || type == Type::u32 || type == Type::i64 || type == Type::u64; }
 bool is_word(Type type) { return type == Type::i32 || type == Type::u32; }
 
@@ -133,7 +127,7 @@ private:
         return p_.variables.emplace_back(Variable{name, number});
     }
 
-    Variable& declare(int item, std::string_view name, std::string_view type, int64_t size, Ex value = {}) {
+    Variable& declare(int item, std::string_view name, int64_t size, bool constant = false, Ex value = {}) {
         const int number = p_.number(name);
         const auto& now = current(number);
         if (now.first != kNone && now.second == static_cast<int>(marks_.size()) &&
@@ -142,7 +136,7 @@ private:
         typed_.emplace(number, item);
         Variable& v = make(name);
         v.typed = true;
-        v.constant = is_const(type);
+        v.constant = constant;
         v.size = size;
         v.value = value;
         v.item = item;
@@ -229,49 +223,28 @@ private:
     }
     void shape(int item, Shape shape) { p_.items[static_cast<size_t>(item)].shape = shape; }
 
-    void visit(int item, const Text& s) {
-        text(item, s.line);
-        const std::string_view line = s.line;
-        Item& it = p_.items[static_cast<size_t>(item)];
-        const bool breaks = line == "break;", returns = line == "return;";
-        it.leaves = breaks || line.ends_with(" break;");
-        it.returns = returns;
-        it.stops = breaks || returns;
-        it.asynchronous = it.leaves || returns;
-    }
-    void visit(int item, const TextBlocks& s) {
-        const std::string_view head = s.parts.front().head;
-        const bool loop = head.starts_with("for") || head.starts_with("while");
-        shape(item, loop ? Shape::loop : head.starts_with("if") ? Shape::choice : Shape::plain);
-        loops_ += loop;
-        for (const TextBlocks::Part& part : s.parts) {
-            enter(head.size() == 1);
-            text(item, part.head);
-            nested(item, part.body);
-        }
-        loops_ -= loop;
-    }
+    void visit(int item, const Text& s) { text(item, s.line); }
     void visit(int, const Mark&) {}
     void visit(int item, const Let& s) {
         read(item, s.value);
-        declare(item, s.name, s.type, 0, s.value);
+        declare(item, s.name, 0, s.constant, s.value);
     }
     void visit(int item, const Declare& s) {
         for (const Mention& m : mentions_of(p_, s.initial, true)) touch(item, m, false);
-        declare(item, s.name, s.type, s.size).uniform = s.uniform;
+        declare(item, s.name, s.size).uniform = s.uniform;
     }
     void visit(int item, const Assign& s) {
         read(item, s.value);
         if (!is_place(s.place)) return p_.problem(item, "the left side is nothing that can be written");
-        write(item, s.place, s.operation.size() == 1);
+        write(item, s.place, s.op == AssignOp::set);
     }
     void visit(int item, const For& s) {
         shape(item, Shape::loop);
         enter();
         read(item, s.start);
-        if (!s.counter.empty()) declare(item, s.counter, s.type, 0);
+        if (!s.counter.empty()) declare(item, s.counter, 0);
         read(item, s.test);
-        if (!s.next.empty()) text(item, s.next);
+        for (const Assign& a : s.next) visit(item, a);
         ++loops_;
         nested(item, s.body);
         --loops_;
@@ -328,6 +301,10 @@ private:
         it.leaves = it.asynchronous = true;
         if (!loops_) p_.problem(item, "no loop to leave");
         read(item, s.when);
+    }
+    void visit(int item, const Return&) {
+        Item& it = p_.items[static_cast<size_t>(item)];
+        it.returns = it.asynchronous = true;
     }
 
     Program& p_;
@@ -410,7 +387,8 @@ int Program::root(Ex e) {
 }
 
 Area Program::area(const Item& item, Ex e) {
-    while ((e->op == Op::call && e->operands.size() == 1) || e->op == Op::cast || e->op == Op::pointee)
+    while (((e->op == Op::call || e->op == Op::uniform) && e->operands.size() == 1) || e->op == Op::cast ||
+           e->op == Op::pointee)
         e = Ex(e->operands[0]);
     Area out;
     out.name = root(e);

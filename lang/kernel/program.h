@@ -23,9 +23,9 @@ struct Variable {
     int64_t size = 0;    ///< registers of an array; 0: no array
     bool typed = false, constant = false;
     bool uniform = false;  ///< whatever is assigned to it
-    bool named = false;  ///< registers that PTX knows by name
-    Ex value = {};       ///< of a `let`
-    int item = kNone;    ///< that declares it
+    bool named = false;    ///< registers that PTX knows by name
+    Ex value = {};         ///< of a `let`
+    int item = kNone;      ///< that declares it
     int agreement = kEverybody;
 };
 
@@ -60,7 +60,6 @@ struct Item {
     bool asynchronous = false;       ///< it or its bodies move queues, barriers or rings
     bool leaves = false;             ///< `break`
     bool returns = false;            ///< `return`
-    bool stops = false;              ///< one of these, without a condition
     Shape shape = Shape::plain;
     int condition = kEverybody;  ///< threads that agree on which way it goes
 };

@@ -183,8 +183,6 @@ private:
             if (stem != stems.end()) out_.push_back({program_.number(stem->stem), false, true});
             i = end;
         }
-        if (notes_ && text.find("wgmma.") != std::string_view::npos)
-            program_.text_queues[static_cast<size_t>(Queue::wgmma)] = true;
     }
 
     void note(std::string_view function) {

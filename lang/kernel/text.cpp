@@ -5,6 +5,12 @@ namespace tegula::kernel {
 
 namespace {
 
+std::string assignment(const Assign& a) {
+    static constexpr const char* kSigns[] = {" = ", " += ", " *= ", " /= ", " >>= ", " &= ", " ^= "};
+    if (a.op == AssignOp::increment) return "++" + a.place.text();
+    return a.place.text() + kSigns[static_cast<size_t>(a.op)] + a.value.text();
+}
+
 class Writer {
 public:
     Writer(CallText call, std::vector<Stretch>* marks) : call_(call), marks_(marks) {}
@@ -22,13 +28,6 @@ private:
     void nest(const Body& inner, int depth) { body(inner, depth + 1); }
 
     void write(const Text& s, int depth) { line(s.line, depth); }
-    void write(const TextBlocks& s, int depth) {
-        for (const TextBlocks::Part& part : s.parts) {
-            line(part.head, depth);
-            nest(part.body, depth);
-        }
-        line(s.tail, depth);
-    }
     void write(const Mark& s, int) {
         const size_t begin = out_.size();
         line(s.directive, 0);
@@ -38,13 +37,13 @@ private:
     void write(const Declare& s, int depth) {
         line(s.type + " " + s.name + (s.size ? "[" + std::to_string(s.size) + "]" : "") + s.initial + ";", depth);
     }
-    void write(const Assign& s, int depth) {
-        line(s.place.text() + " " + s.operation + " " + s.value.text() + ";", depth);
-    }
+    void write(const Assign& s, int depth) { line(assignment(s) + ";", depth); }
     void write(const For& s, int depth) {
         if (s.unroll == kUnrollAll) line("#pragma unroll", depth);
         if (s.unroll > 0) line("#pragma unroll " + std::to_string(s.unroll), depth);
-        const std::string test = s.test ? " " + s.test.text() : "", next = s.next.empty() ? "" : " " + s.next;
+        const std::string test = s.test ? " " + s.test.text() : "";
+        std::string next;
+        for (const Assign& a : s.next) next += (next.empty() ? " " : ", ") + assignment(a);
         if (!s.counter.empty())
             line("for (" + s.type + " " + s.counter + " = " + s.start.text() + ";" + test + ";" + next + ") {", depth);
         else if (s.test && s.next.empty())
@@ -88,6 +87,7 @@ private:
     }
     void write(const Call& s, int depth) { line(call_(s) + ";", depth); }
     void write(const Break& s, int depth) { line("if (" + s.when.text() + ") break;", depth); }
+    void write(const Return&, int depth) { line("return;", depth); }
 
     CallText call_;
     std::vector<Stretch>* marks_;
@@ -104,9 +104,7 @@ std::string text(const Body& body, int depth, CallText call, std::vector<Stretch
 
 std::string first_line(const Statement& statement, CallText call) {
     std::string all;
-    if (const auto* blocks = std::get_if<TextBlocks>(&statement.is)) {
-        all = blocks->parts.front().head;
-    } else if (const auto* roles = std::get_if<Roles>(&statement.is)) {
+    if (const auto* roles = std::get_if<Roles>(&statement.is)) {
         all = "roles";
         for (const Roles::Part& part : roles->parts) all += " " + part.name;
     } else if (const auto* choice = std::get_if<If>(&statement.is); choice && !choice->brief) {

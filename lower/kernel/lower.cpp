@@ -390,7 +390,7 @@ void each_register(Lowering& ctx, ir::ValueId v, const std::function<void(Ex r)>
 void assign(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex r)>& value) {
     if (is_scalar(ctx, result)) {
         const Ex scalar = raw(ctx, value({}));
-        return ctx.out.let("const " + type_of(ctx, result), name(ctx, result), scalar);
+        return ctx.out.let(type_of(ctx, result), name(ctx, result), scalar);
     }
     if (registers(ctx, result) > 1 && ctx.values.loops == 0) return fuse(ctx, result, value);
     declare(ctx, result);
@@ -402,12 +402,20 @@ void assign(Lowering& ctx, ir::ValueId result, const std::function<std::string(E
 // ---- statements ----
 
 Ex constant(Lowering& ctx, const std::string& type, std::string_view stem, Ex value) {
-    return variable(ctx, "const " + type, stem, value);
+    const std::string name = ctx.out.fresh(stem);
+    ctx.out.let(type, name, value);
+    return named(ctx, name);
 }
 
 Ex variable(Lowering& ctx, const std::string& type, std::string_view stem, Ex value) {
     const std::string name = ctx.out.fresh(stem);
-    ctx.out.let(type, name, value);
+    ctx.out.var(type, name, value);
+    return named(ctx, name);
+}
+
+Ex pointer(Lowering& ctx, const std::string& to, std::string_view stem, Ex value) {
+    const std::string name = ctx.out.fresh(stem);
+    ctx.out.let_pointer(to, name, value);
     return named(ctx, name);
 }
 
@@ -424,7 +432,7 @@ void assign_if(Lowering& ctx, Ex condition, Ex place, Ex value) {
 
 Ex open_rolled(Lowering& ctx, const std::string& name, Ex first, Ex end) {
     const Ex counter = ctx.pool.name(kernel::Type::i32, name);
-    ctx.out.open_for({"int", name, first, lt(counter, end), "++" + name, 1});
+    ctx.out.open_for({"int", name, first, lt(counter, end), {kernel::increment(counter)}, 1});
     return counter;
 }
 

@@ -65,6 +65,11 @@ inline Ex element(Lowering& ctx, std::string_view array, Ex r) { return element(
 /// `const TYPE stem7 = value;`, `TYPE stem7 = value;` and `TYPE stem7[size];` of such types; the variable.
 Ex constant(Lowering& ctx, const std::string& type, std::string_view stem, Ex value);
 Ex variable(Lowering& ctx, const std::string& type, std::string_view stem, Ex value);
+Ex pointer(Lowering& ctx, const std::string& to, std::string_view stem, Ex value);  ///< `TO* const stem7 = value;`
+/// How a loop counts: `counter += step`.
+inline kernel::Assign counted(Ex counter, int64_t step) {
+    return {counter, counter->pool->number(step), kernel::AssignOp::add};
+}
 Ex array(Lowering& ctx, const std::string& type, std::string_view stem, int64_t size, const std::string& initial = "");
 /// PLACE = VALUE;, under the condition if that is not known to hold.
 void assign_if(Lowering& ctx, Ex condition, Ex place, Ex value);

@@ -42,9 +42,7 @@ READERS = {
     **dict.fromkeys((f"sema/{name}.cpp" for name in SEMA.split()), NAMES),
 }
 # Files (`*` as above), which of their lines, how many at most, and what would take the place of the text.
-TO_GO = [
-    ("lang/kernel/*", "", 17, "statements of the kernel form rather than their text"),
-]
+TO_GO = []
 
 
 def plain(text):

@@ -23,29 +23,25 @@ struct KernelPrint : testing::Test {
 
 TEST_F(KernelPrint, RawText) {
     b.line("int x = 1;");
-    b.open("if (x)");
-    b.unroll(4, 64);
-    b.open("for (int r = 0; r < 4; ++r)");
+    b.open_if(name("x"));
     b.line("y += x;");
-    b.close();
     b.otherwise();
-    b.open("");
-    b.unroll(65, 64);
+    b.open_block();
+    b.line("#pragma unroll 1");
     b.line("z();");
-    b.close("} while (x);");
+    b.close();
+    b.leave();
     b.close();
     EXPECT_EQ(b.depth(), 0u);
     EXPECT_EQ(printed(), R"(    int x = 1;
     if (x) {
-        #pragma unroll
-        for (int r = 0; r < 4; ++r) {
-            y += x;
-        }
+        y += x;
     } else {
         {
             #pragma unroll 1
             z();
-        } while (x);
+        }
+        return;
     }
 )");
     EXPECT_THROW(b.close(), InternalError);
@@ -53,16 +49,16 @@ TEST_F(KernelPrint, RawText) {
 }
 
 TEST_F(KernelPrint, Statements) {
-    b.let("const int", "x", name("t") & 31);
+    b.let("int", "x", name("t") & 31);
     b.declare("float", "v", 8);
     b.declare("unsigned", "w", 2, " = {}");
     b.declare("long long", "n");
     const Ex r = b.open_count("r", 8, kUnrollAll);
     b.assign(pool.index(Type::other, pool.name(Type::other, "v"), r ^ 1), pool.text(Type::other, "0.0f", true));
     b.close();
-    b.open_for({"long long", "i", pool.constant(Type::i64, 0), {}, "++i", 2, {}});
+    b.open_for({"long long", "i", pool.constant(Type::i64, 0), {}, {increment(pool.name(Type::i64, "i"))}, 2, {}});
     b.break_if(negation(lt(pool.name(Type::i64, "i"), pool.name(Type::i64, "n"))));
-    b.assign(name("phase"), n(1), "^=");
+    b.assign(name("phase"), n(1), AssignOp::bit_xor);
     b.close();
     b.open_for({});
     b.break_if(eq(name("x"), 3));
@@ -71,7 +67,7 @@ TEST_F(KernelPrint, Statements) {
     loop.test = lt(name("x"), 4);
     b.open_for(loop);
     b.close();
-    loop.next = "++x";
+    loop.next = {{name("x"), n(3), AssignOp::add}, {name("y"), n(1), AssignOp::shift_right}};
     b.open_for(loop);
     b.close();
     b.open_if(eq(name("t"), 0));
@@ -104,7 +100,7 @@ TEST_F(KernelPrint, Statements) {
     }
     while (x < 4) {
     }
-    for (; x < 4; ++x) {
+    for (; x < 4; x += 3, y >>= 1) {
     }
     if (t == 0) {
         if (x > 2) x = 7;
@@ -335,7 +331,7 @@ TEST_F(KernelPrint, Marks) {
     SourceMap sources;
     const uint32_t file = sources.add("dir/a \"b\".tile", "one\ntwo\nthree\n");
     b.mark(&sources, {file, 0, 1});
-    b.open("if (x)");
+    b.open_if(name("x"));
     b.mark(&sources, {file, 1, 2});  // the same line
     b.line("f();");
     b.mark(&sources, {file, 4, 5});
@@ -392,10 +388,10 @@ TEST_F(KernelPrint, WhatIsPendingComesFirst) {
 }
 
 TEST_F(KernelPrint, TwiceTheSame) {
-    b.open("for (;;)");
+    b.open_for({});
     const size_t start = b.position();
-    b.open("");
-    b.let("const int", "x", n(3));
+    b.open_block();
+    b.let("int", "x", n(3));
     b.close();
     const Body again = b.copy_since(start);
     b.line("++i;");

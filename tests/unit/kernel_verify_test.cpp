@@ -45,11 +45,11 @@ struct Maker {
         b.close();
     }
     void counters(std::initializer_list<const char*> names) {
-        for (const char* name : names) b.let("unsigned", name, pool.constant(Type::u32, 0));
+        for (const char* name : names) b.var("unsigned", name, pool.constant(Type::u32, 0));
     }
     /// for (int i = 0; i < n; ++i)
     void trips(const std::string& name, Ex limit) {
-        b.open_for({"int", name, n(0), lt(i32(name), limit), "++" + name, kNoPragma, {}});
+        b.open_for({"int", name, n(0), lt(i32(name), limit), {increment(i32(name))}, kNoPragma, {}});
     }
 };
 
@@ -65,7 +65,7 @@ Kernel copied_ahead(Pool& pool) {
     b.declare("unsigned", "piece", 2);
     const auto put = [&] {
         b.open_block();
-        b.let("unsigned char* const", "to", m.other("shared") + m.u32("put") * 4096);
+        b.let_pointer("unsigned char", "to", m.other("shared") + m.u32("put") * 4096);
         b.call(K::copy_async, {pool.call(Type::u32, "shared_address", {m.other("to") + m.t() * 16}), m.other("from"), m.n(16)});
         b.close();
         b.call(K::count_put, {m.u32("ahead")});
@@ -79,14 +79,14 @@ Kernel copied_ahead(Pool& pool) {
     m.trips("k", m.i32("tiles"));
     b.call(K::copy_wait, {m.n(2)});
     b.call(K::meet_cta);
-    b.let("unsigned char* const", "tile", m.other("shared") + m.u32("get") * 4096);
+    b.let_pointer("unsigned char", "tile", m.other("shared") + m.u32("get") * 4096);
     b.call(K::count_get, {m.u32("ahead")});
     b.open_if(lt(m.i32("k") + 3, m.i32("tiles")));
     put();
     b.otherwise();
     b.call(K::copy_commit);
     b.close();
-    b.let("const unsigned", "lane_at", pool.call(Type::u32, "shared_address", {m.other("tile") + m.lane() * 16}));
+    b.let("unsigned", "lane_at", pool.call(Type::u32, "shared_address", {m.other("tile") + m.lane() * 16}));
     b.call(K::ldmatrix_x2, {m.at("piece", m.n(0)), m.at("piece", m.n(1)), m.u32("lane_at")});
     const Ex r = b.open_count("r", 4, kUnrollAll);
     b.assign(m.at("sum", r), pool.call(Type::other, "fma", {m.at("sum", r), m.at("piece", r >> 1), m.at("sum", r)}));
@@ -110,8 +110,8 @@ Kernel overlapped(Pool& pool) {
     m.kernel.threads = 384;
     m.kernel.named = {{"held_", 4}};
     m.kernel.rings.push_back({"a", 4, "full", "empty", "", "put", "put_phase", "get", "get_phase", "release"});
-    b.let("const unsigned", "full", m.shared(m.n(65536)));
-    b.let("const unsigned", "empty", m.u32("full") + 32);
+    b.let("unsigned", "full", m.shared(m.n(65536)));
+    b.let("unsigned", "empty", m.u32("full") + 32);
     m.barriers("full", "empty", 4, 8);
     b.call(K::meet_cta);
     b.open_role({"producer", 256, 384, 40, ge(m.t(), 256), {}});
@@ -121,7 +121,7 @@ Kernel overlapped(Pool& pool) {
     m.trips("k", m.i32("tiles"));
     b.call(K::mbarrier_wait, {m.u32("empty") + m.u32("put") * 8, m.u32("put_phase") ^ 1});
     b.call(K::mbarrier_expect, {m.u32("full") + m.u32("put") * 8, m.n(16384)});
-    b.let("const unsigned", "to", m.shared(m.u32("put") * 16384));
+    b.let("unsigned", "to", m.shared(m.u32("put") * 16384));
     b.call(K::tma_load, {m.other("tma_load"), m.u32("to"), m.other("map"), m.u32("full") + m.u32("put") * 8, m.n(0), m.i32("k")});
     b.call(K::advance, {m.u32("put"), m.n(4), m.u32("put_phase")});
     b.close();
@@ -130,14 +130,14 @@ Kernel overlapped(Pool& pool) {
     b.call(K::more_registers, {m.n(232)});
     m.counters({"get", "get_phase", "release"});
     b.declare("float", "sum", 64);
-    b.let("const int", "group", pool.call(Type::i32, "uniform", {m.t() >> 7}));
-    b.let("int", "trip", m.n(0));
-    b.open_for({"long long", "k", pool.constant(Type::i64, 0), {}, "++k", kNoPragma, {}});
+    b.let("int", "group", pool.uniform(Type::i32, "uniform", {m.t() >> 7}));
+    b.var("int", "trip", m.n(0));
+    b.open_for({"long long", "k", pool.constant(Type::i64, 0), {}, {increment(pool.name(Type::i64, "k"))}, kNoPragma, {}});
     b.break_if(negation(lt(pool.name(Type::i64, "k"), pool.name(Type::i64, "steps"))));
     b.call(K::mbarrier_wait, {m.u32("full") + m.u32("get") * 8, m.u32("get_phase")});
-    b.let("unsigned char* const", "tile", m.other("shared") + m.u32("get") * 16384);
+    b.let_pointer("unsigned char", "tile", m.other("shared") + m.u32("get") * 16384);
     b.call(K::advance, {m.u32("get"), m.n(4), m.u32("get_phase")});
-    b.let("const unsigned long long", "operand",
+    b.let("unsigned long long", "operand",
           pool.call(Type::u64, "wgmma_descriptor", {pool.call(Type::u32, "shared_address", {m.other("tile")}) + m.i32("group") * 8192, m.n(16)}));
     b.call(K::wgmma_fence);
     b.call(K::wgmma_issue, {m.form(), m.n(4), m.other("sum"), m.u64("operand"), m.u64("operand") + 2});
@@ -162,7 +162,7 @@ Kernel overlapped(Pool& pool) {
     const Ex r = b.open_count("r", 64, kUnrollAll);
     b.assign(m.at("sum", r), pool.call(Type::other, "scaled", {m.at("sum", r)}));
     b.close();
-    b.let("const unsigned", "area", m.shared(m.n(70000)));
+    b.let("unsigned", "area", m.shared(m.n(70000)));
     b.call(K::stmatrix_x2, {m.u32("area"), m.n(0), m.n(1)});
     b.call(K::fence_async);
     b.call(K::meet_warp);
@@ -185,7 +185,7 @@ Kernel shared_by_cluster(Pool& pool) {
     m.kernel.rings.push_back({"a", 2, "full", "empty", "peer_empty", "put", "put_phase", "get", "get_phase"});
     b.line("const unsigned full = shared_address(shared + 4096), empty = full + 16;");
     m.barriers("full", "empty", 2, 8);
-    b.let("const unsigned", "peer_empty", pool.call(Type::u32, "address_in_cluster", {m.u32("empty"), m.u32("first") + m.lane()}));
+    b.let("unsigned", "peer_empty", pool.call(Type::u32, "address_in_cluster", {m.u32("empty"), m.u32("first") + m.lane()}));
     b.call(K::cluster_arrive);
     b.call(K::cluster_wait);
     b.open_role({"producer", 128, 160, 0, ge(m.t(), 128), {}});
@@ -204,7 +204,7 @@ Kernel shared_by_cluster(Pool& pool) {
     b.declare("unsigned", "word", 4);
     m.trips("k", m.i32("tiles"));
     b.call(K::mbarrier_wait, {m.u32("full") + m.u32("get") * 8, m.u32("get_phase")});
-    b.let("unsigned char* const", "tile", m.other("shared") + m.u32("get") * 2048);
+    b.let_pointer("unsigned char", "tile", m.other("shared") + m.u32("get") * 2048);
     b.call(K::load_shared, {m.at("word", m.n(3)), pool.text(Type::other, "unsigned", true), m.other("tile") + m.t() * 4});
     b.open_if(eq(m.i32("k") % 2, 0));
     b.call(K::meet_group, {m.n(128)});
@@ -226,8 +226,8 @@ Kernel in_tensor_memory(Pool& pool) {
     Builder& b = m.b;
     m.kernel.name = "in_tensor_memory";
     m.kernel.arch = 100;
-    b.let("const unsigned", "products", m.shared(m.n(1024)));
-    b.let("unsigned", "product_phase", pool.constant(Type::u32, 0));
+    b.let("unsigned", "products", m.shared(m.n(1024)));
+    b.var("unsigned", "product_phase", pool.constant(Type::u32, 0));
     b.open_if(eq(m.t(), 0));
     b.call(K::mbarrier_init, {m.u32("products"), m.n(5)});
     b.call(K::mbarrier_init_fence);
@@ -237,7 +237,7 @@ Kernel in_tensor_memory(Pool& pool) {
     b.call(K::tensor_fence_before);
     b.call(K::meet_cta);
     b.call(K::tensor_fence_after);
-    b.let("const unsigned", "columns", pool.text(Type::u32, "*(const volatile unsigned*)(shared + 1032)", false));
+    b.let("unsigned", "columns", pool.text(Type::u32, "*(const volatile unsigned*)(shared + 1032)", false));
     b.declare("float", "v", 8, " = {}");
     const Ex r = b.open_count("r", 2);
     b.call(K::tensor_store, {m.other("store_tensor_x4"), m.other("v") + r * 4, m.u32("columns") + r * 4});
@@ -265,12 +265,12 @@ Kernel mixed(Pool& pool) {
     Builder& b = m.b;
     m.kernel.name = "mixed";
     m.kernel.named = {{"sum_", 8}};
-    b.let("const unsigned", "ready", m.shared(m.n(512)));
+    b.let("unsigned", "ready", m.shared(m.n(512)));
     b.when(eq(m.t(), 0));
     b.call(K::mbarrier_init, {m.u32("ready"), m.n(1)});
     b.call(K::mbarrier_init_fence);
     b.call(K::meet_cta);
-    b.let("const unsigned", "to", m.shared(m.n(1024)));
+    b.let("unsigned", "to", m.shared(m.n(1024)));
     b.when(eq(m.t(), 0));
     b.call(K::bulk_load, {m.u32("to"), m.other("tensor"), m.u64("from"), m.u64("size"), m.n(256), m.u32("ready")});
     b.line("int x = 3;");
@@ -287,7 +287,7 @@ Kernel mixed(Pool& pool) {
     b.line("prefetch(x);");
     b.call(K::wgmma_wait, {m.n(0)});
     b.line("asm volatile(\"mov.b32 %0, sum_0;\" : \"=r\"(word[1]));");
-    b.open("if (t < 64)");
+    b.open_if(lt(m.t(), 64));
     b.line("word[0] = x;");
     b.call(K::meet_warp);
     b.close();
@@ -297,7 +297,7 @@ Kernel mixed(Pool& pool) {
     b.open_if(eq(m.lane(), 0));
     b.call(K::tma_store_read, {m.n(0)});
     b.close();
-    b.open_for({"int", "e", m.t(), lt(m.i32("e"), 500), "e += 128", kNoPragma, {}});
+    b.open_for({"int", "e", m.t(), lt(m.i32("e"), 500), {{m.i32("e"), m.n(128), AssignOp::add}}, kNoPragma, {}});
     b.line("out[e] = word[1];");
     b.close();
     b.call(K::meet_cta);
@@ -315,8 +315,6 @@ std::string told(const std::vector<Problem>& problems) {
 
 std::vector<Body*> bodies_of(Statement& s) {
     std::vector<Body*> out;
-    if (auto* text = std::get_if<TextBlocks>(&s.is))
-        for (auto& part : text->parts) out.push_back(&part.body);
     if (auto* roles = std::get_if<Roles>(&s.is))
         for (auto& part : roles->parts) out.push_back(&part.body);
     if (auto* loop = std::get_if<For>(&s.is)) out.push_back(&loop->body);
@@ -406,7 +404,7 @@ std::vector<Fault> faults() {
         // Names and operands.
         {copied_ahead, "const unsigned lane_at", 0, later, "lane_at is used before it is declared"},
         {overlapped, "wgmma_wait", 1, after(line("f(tile);")), "tile is used outside of the block"},
-        {overlapped, "wgmma_wait", 1, after([](Maker& m) { m.b.let("const int", "y", m.u32("to") + 1); }), "to is used outside of the block"},
+        {overlapped, "wgmma_wait", 1, after([](Maker& m) { m.b.let("int", "y", m.u32("to") + 1); }), "to is used outside of the block"},
         {copied_ahead, "float other_lane", 0, twice, "other_lane is declared twice"},
         {copied_ahead, "const unsigned lane_at", 0, twice, "lane_at is declared twice"},
         {copied_ahead, "ldmatrix_x2", 0, after(sets("lane_at", 0)), "lane_at is const"},
@@ -441,7 +439,7 @@ std::vector<Fault> faults() {
         {copied_ahead, "shuffle_xor", 0, under(varying), "needs 32 threads together"},
         {copied_ahead, "ldmatrix_x2", 0, under([](Maker& m) { return eq(m.lane(), 0); }), "needs 32 threads together"},
         {copied_ahead, "for (int k", 0, before([](Maker& m) {
-             m.b.let("int", "mine", m.n(0));
+             m.b.var("int", "mine", m.n(0));
              m.b.when(eq(m.t(), 0));
              m.b.assign(m.i32("mine"), m.n(1));
              m.b.open_if(eq(m.i32("mine"), 1));
@@ -449,7 +447,7 @@ std::vector<Fault> faults() {
              m.b.close();
          }), "threads that have to meet have gone different ways"},
         {copied_ahead, "copy_wait", 0, before([](Maker& m) { m.b.break_if(eq(m.t() & 3, m.i32("k"))); }), "gone different ways"},
-        {copied_ahead, "copy_wait", 0, before(line("if (sum[1] == 0.0f) break;")), "gone different ways"},
+        {copied_ahead, "copy_wait", 0, before([](Maker& m) { m.b.break_if(m.pool.text(Type::pred, "sum[1] == 0.0f", false)); }), "gone different ways"},
         {mixed, "meet_warp", 0, instead(calls(K::meet_cta)), "only 64 threads come here"},
         {mixed, "out[e]", 0, after(calls(K::meet_cta)), "threads that have to meet have gone different ways"},
         {mixed, "wgmma_start", 0, under([](Maker& m) { return lt(m.t(), 96); }), "needs 128 threads together"},
@@ -472,7 +470,7 @@ std::vector<Fault> faults() {
          }), "is not awaited before the kernel ends"},
         {copied_ahead, "copy_commit", 0, erase, "waits for work that has not been committed"},
         {copied_ahead, "copy_wait", 1, before([](Maker& m) {
-             m.b.let("const unsigned", "last", m.shared(m.n(0)));
+             m.b.let("unsigned", "last", m.shared(m.n(0)));
              m.b.call(K::copy_async, {m.u32("last"), m.other("from"), m.n(16)});
              m.b.call(K::copy_commit);
              m.b.call(K::store_shared, {m.other("uint4"), m.u32("last"), m.other("zeros")});
@@ -485,7 +483,7 @@ std::vector<Fault> faults() {
         {overlapped, "wgmma_wait", 1, operand(0, number(1)), "sum belongs to a product that is on its way"},
         {overlapped, "wgmma_wait", 1, before(into("sum", 5)), "sum belongs to a product that is on its way"},
         {overlapped, "wgmma_wait", 1, before(line("keep(sum);")), "sum belongs to a product that is on its way"},
-        {overlapped, "wgmma_wait", 0, after([](Maker& m) { m.b.let("const float", "first", m.at("sum", m.n(0))); }), "sum belongs to a product"},
+        {overlapped, "wgmma_wait", 0, after([](Maker& m) { m.b.let("float", "first", m.at("sum", m.n(0))); }), "sum belongs to a product"},
         {overlapped, "wgmma_wait", 0, operand(0, number(2)), "gives back a stage that a product still reads"},
         {overlapped, "wgmma_wait", 0, erase, "gives back a stage that a product still reads"},
         {overlapped, "wgmma_fence", 0, erase, "no fence stands behind what its registers were used for"},
@@ -710,11 +708,11 @@ TEST(KernelVerify, SomeProgramsEndEarly) {
         b.when(lt(m.t(), 32));
         b.call(K::tensor_take, {m.n(64), m.u32("place")});
         b.call(K::meet_cta);
-        b.let("const unsigned", "columns", m.u32("place") + 1);
+        b.let("unsigned", "columns", m.u32("place") + 1);
         b.open_if(gt(m.i32("n"), 0));
         if (stores) b.call(K::tensor_store, {m.other("store_x4"), m.other("v"), m.u32("columns")});
         if (gives) give();
-        b.line("return;");
+        b.leave();
         b.close();
         give();
         return told(verify(m.kernel));
@@ -777,9 +775,9 @@ TEST(KernelVerify, OneThreadDoesItForAll) {
         m.kernel.arch = 100;
         m.kernel.threads = 160;
         m.kernel.rings.push_back({"a", 2, "full", "empty", "", "put", "put_phase", "get", "get_phase"});
-        b.let("const unsigned", "full", m.shared(m.n(65536)));
-        b.let("const unsigned", "empty", m.u32("full") + 16);
-        b.let("const unsigned", "products", m.u32("full") + 32);
+        b.let("unsigned", "full", m.shared(m.n(65536)));
+        b.let("unsigned", "empty", m.u32("full") + 16);
+        b.let("unsigned", "products", m.u32("full") + 32);
         m.barriers("full", "empty", 2, 1);
         b.when(eq(m.t(), 0));
         b.call(K::mbarrier_init, {m.u32("products"), m.n(5)});
@@ -823,8 +821,8 @@ TEST(KernelVerify, PlacesSideBySide) {
         Pool pool;
         Maker m(pool);
         Builder& b = m.b;
-        b.let("const unsigned", "area", m.shared(m.n(2048)));
-        b.let("const unsigned", "at", m.lane() * 16);
+        b.let("unsigned", "area", m.shared(m.n(2048)));
+        b.let("unsigned", "at", m.lane() * 16);
         const auto box = [&](int64_t offset) {
             b.call(K::stmatrix_x2, {m.u32("area") + offset + (m.u32("at") ^ 32), m.u32("a"), m.u32("b")});
             b.call(K::fence_async);
@@ -848,7 +846,7 @@ TEST(KernelVerify, BarriersOfTheSurroundings) {
     for (const bool declared : {false, true}) {
         Pool pool;
         Maker m(pool);
-        if (declared) m.b.let("const unsigned", "ready", m.shared(m.n(512)));
+        if (declared) m.b.let("unsigned", "ready", m.shared(m.n(512)));
         m.b.call(K::mbarrier_wait, {m.u32("ready") + m.u32("get") * 8, m.n(0)});
         EXPECT_EQ(told(verify(m.kernel)).find("the barrier has not been initialised") != std::string::npos, declared);
     }
@@ -865,20 +863,20 @@ TEST(KernelVerify, NothingIsSaidOfWhatTextDoes) {
     b.call(K::mbarrier_wait, {m.u32("full"), m.n(0)});
     b.line("copy_async_commit();");
     b.call(K::copy_async, {m.u32("to"), m.other("from"), m.n(16)});
-    b.open("for (int r = 0; r < 4; ++r)");
+    m.trips("r", m.n(4));
     b.line("sum[r] += v[7] * r;  // x");
     b.close();
     b.declare("float", "x", 2);
-    b.open("for (int x = 0; x < 2; ++x)");
+    m.trips("x", m.n(2));
     b.line("f(x, a * x, s.x, p->x);");
     b.close();
     b.line("if (x[0] > 1.0f) x[1] = 2e3f;");
-    b.open("if (__shfl_sync(0xffffffffu, t >> 5, 0) >= 2)");
+    b.open_if(ge(pool.uniform(Type::i32, "first_lane", {m.t() >> 5}), 2));
     b.call(K::meet_warp);
     b.close();
-    b.open("for (;;)");
+    b.open_for({});
     b.call(K::meet_cta);
-    b.line("if (last) break;");
+    b.break_if(m.i32("last"));
     b.break_if(negation(pool.text(Type::pred, "i < n", false)));  // a text that ends with a name
     b.close();
     b.call(K::store, {m.other("store4"), pool.text(Type::other, "(int)width - height", false)});
@@ -891,7 +889,7 @@ TEST(KernelVerify, GroupsOfLoopsAreCounted) {
         Pool pool;
         Maker m(pool);
         Builder& b = m.b;
-        b.let("const unsigned", "to", m.shared(m.n(0)));
+        b.let("unsigned", "to", m.shared(m.n(0)));
         b.call(K::copy_async, {m.u32("to"), m.other("from"), m.n(16)});
         b.call(K::copy_commit);
         m.trips("k", m.n(3));
@@ -904,7 +902,7 @@ TEST(KernelVerify, GroupsOfLoopsAreCounted) {
     }
     Pool pool;
     Maker m(pool);
-    m.b.let("const unsigned", "to", m.shared(m.n(0)));
+    m.b.let("unsigned", "to", m.shared(m.n(0)));
     m.b.call(K::copy_async, {m.u32("to"), m.other("from"), m.n(16)});
     m.b.call(K::copy_commit);
     m.trips("k", m.n(3));
@@ -925,7 +923,7 @@ TEST(KernelVerify, LargeKernels) {
         for (int k = 0; k < blocks; ++k) {
             m.b.open_block();
             m.b.declare("float", "v", 32);
-            m.b.let("const int", "x", m.t() >> 5);
+            m.b.let("int", "x", m.t() >> 5);
             const Ex r = m.b.open_count("r", 32);
             m.b.assign(m.at("v", r), pool.call(Type::other, "f", {m.at("v", r), m.i32("x") * 8 + m.i32("y" + std::to_string(k))}));
             m.b.line("v[r] += w[" + std::to_string(k) + "];");

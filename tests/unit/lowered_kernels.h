@@ -62,8 +62,6 @@ inline bool each_call(Body& statements, KernelOp op, const std::function<bool(Bo
         Statement& s = statements[i];
         if (const Call* call = std::get_if<Call>(&s.is); call && call->row->op == op && body(statements, i)) return true;
         std::vector<Body*> inner;
-        if (auto* text = std::get_if<kernel::TextBlocks>(&s.is))
-            for (auto& part : text->parts) inner.push_back(&part.body);
         if (auto* roles = std::get_if<kernel::Roles>(&s.is))
             for (auto& part : roles->parts) inner.push_back(&part.body);
         if (auto* loop = std::get_if<kernel::For>(&s.is)) inner.push_back(&loop->body);

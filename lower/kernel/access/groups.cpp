@@ -84,8 +84,8 @@ void by_groups_in_loop(Lowering& ctx, const Part& part, bool checked, bool group
     const int count = registers(ctx, part.value), together = count % kTogether ? 1 : kTogether;
     const std::string g = ctx.out.fresh("g");
     const Ex first = ctx.pool.counter(g, count, together), inside = groups ? any_group_inside(ctx, part, first) : Ex();
-    ctx.out.open_for(
-        {"int", g, ctx.pool.number(0), lt(int32(ctx, g), count), g + " += " + std::to_string(together), 1});
+    const Ex counter = int32(ctx, g);
+    ctx.out.open_for({"int", g, ctx.pool.number(0), lt(counter, count), {counted(counter, together)}, 1});
     const auto group = [&](bool bounds) { each(ctx, together, [&](Ex i) { body(first + i, bounds); }); };
     if (!inside) {
         group(checked);

@@ -124,7 +124,7 @@ void part_bounds(Lowering& ctx, Part& part, size_t number) {
     const Ex extent = ctx.pool.number(a.extent);
     const auto declared = [&](const char* stem, const std::string& function, std::initializer_list<Ex> operands) {
         const std::string name = ctx.out.fresh(stem);
-        ctx.out.let("const int", name, ctx.pool.call(kernel::Type::i32, function, operands));
+        ctx.out.let("int", name, ctx.pool.call(kernel::Type::i32, function, operands));
         return int32(ctx, name);
     };
     axis.low = declared("low", first, {axis.start, extent});
@@ -243,8 +243,8 @@ void part_last(Lowering& ctx, Part& part) {
     const std::string e_name = ctx.out.fresh("e"), j_name = ctx.out.fresh("j"), k_name = ctx.out.fresh("k");
     const Ex e = open_elements(ctx, e_name, masked ? shape.elements() : joint.elements()), j = int32(ctx, j_name),
              last = ctx.pool.name(kernel::Type::pred, ctx.out.fresh("last")), n = ctx.pool.number(joint.elements());
-    ctx.out.let("const int", j_name, e / inner % n);
-    ctx.out.let("bool", last.text(), ctx.pool.truth(true));
+    ctx.out.let("int", j_name, e / inner % n);
+    ctx.out.var("bool", last.text(), ctx.pool.truth(true));
     const Ex k = open_rolled(ctx, k_name, j + 1, n);
     Ex same = ctx.pool.truth(true);
     for (size_t a = 0; a < part.axes.size(); ++a)

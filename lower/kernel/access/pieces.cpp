@@ -83,10 +83,11 @@ Ex declare_base(Lowering& ctx, ir::InstId access, Ex sum, Ex grows) {
         if (walk.load.first == access)
             ctx.out.assign(at, sum);
         else
-            ctx.out.assign(at, ctx.pool.select(element_at(ctx, walk.load.more, {}), grows, u64(int64(ctx, 0))), "+=");
+            ctx.out.assign(at, ctx.pool.select(element_at(ctx, walk.load.more, {}), grows, u64(int64(ctx, 0))),
+                           kernel::AssignOp::add);
         sum = at;
     }
-    ctx.out.let("const unsigned long long", base, sum);
+    ctx.out.let("unsigned long long", base, sum);
     return ctx.pool.name(kernel::Type::u64, base);
 }
 

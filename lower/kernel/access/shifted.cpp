@@ -109,7 +109,7 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
     const Ex reach = int32(ctx, reach_name), word = named(ctx, word_name);
     const Ex low = axis.low ? axis.low : ctx.pool.number(0);
     const std::string reaches = support(ctx, "reach", "reach", kReach);
-    ctx.out.let("const int", reach_name,
+    ctx.out.let("int", reach_name,
                 ctx.pool.call(kernel::Type::i32, reaches,
                               {axis.start, extent(ctx, part.tensor, part.vectors.axis),
                                ctx.pool.number(part.access.axes[a].extent + part.vectors.length)}));
@@ -117,7 +117,7 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
     // In integers: what is the same for all vectors is then found to be.
     const auto before_of = [&](Ex r) {
         const std::string before = ctx.out.fresh("before"), offset = part_offset(ctx, part, r).text();
-        ctx.out.let("const int", before,
+        ctx.out.let("int", before,
                     raw(ctx, "(int)((unsigned)(unsigned long long)" + name(ctx, part.tensor) + " + (unsigned)(" +
                                  offset + ") * " + size + "u & 3u)"));
         return int32(ctx, before);

@@ -114,14 +114,14 @@ void bulk_addresses(Lowering& ctx, BulkStore& s, ir::InstId id) {
     const auto variable = [&](kernel::Type type, const char* stem) { return ctx.pool.name(type, ctx.out.fresh(stem)); };
     const Ex x = variable(kernel::Type::i32, "x"), y = variable(kernel::Type::i32, "y"), t = ctx.thread, warp = t >> 5;
     Ex &row = s.start[static_cast<size_t>(s.along_m)], &column = s.start[static_cast<size_t>(s.along_n)];
-    ctx.out.let("const int", y.text(), b.warps_m > 1 ? row + (warp & (b.warps_m - 1)) * b.rows : row);
-    ctx.out.let("const int", x.text(), b.warps_n > 1 ? column + warp / b.warps_m * b.run : column);
+    ctx.out.let("int", y.text(), b.warps_m > 1 ? row + (warp & (b.warps_m - 1)) * b.rows : row);
+    ctx.out.let("int", x.text(), b.warps_n > 1 ? column + warp / b.warps_m * b.run : column);
     row = y;
     column = x;
     s.area = variable(kernel::Type::u32, "area");
     const std::string slabs = scratch(ctx, id, "unsigned char", b.warp_bytes() * ctx.fn.gpu->warps);
     s.pointer = ctx.pool.text(kernel::Type::other, slabs, true);
-    ctx.out.let("const unsigned", s.area.text(), address_of(s.pointer) + warp * b.warp_bytes());
+    ctx.out.let("unsigned", s.area.text(), address_of(s.pointer) + warp * b.warp_bytes());
     // Chunk numbers of 16 bytes are XORed with address bits 7 and up: 128 bytes per row, each row its own; 64: two rows
     // share one; 32: four.
     const int keys = b.row_bytes / 16 - 1, shift = b.row_bytes == 128 ? 0 : b.row_bytes == 64 ? 1 : 2;
@@ -142,7 +142,7 @@ void bulk_addresses(Lowering& ctx, BulkStore& s, ir::InstId id) {
     }
     if (swizzled) chunk = chunk.is(0) ? lane_row >> shift & keys : chunk ^ (lane_row >> shift & keys);
     s.at = variable(kernel::Type::u32, "at");
-    ctx.out.let("const unsigned", s.at.text(), lane_row * b.row_bytes + (chunk << 4) + inside);
+    ctx.out.let("unsigned", s.at.text(), lane_row * b.row_bytes + (chunk << 4) + inside);
 }
 
 /// One statement that rounds pairs of a sum's registers and writes them: as operands or values of their own they would
@@ -210,7 +210,7 @@ void bulk_box(Lowering& ctx, const BulkStore& s, int64_t row, int64_t column, in
                 std::string low = one(first), high = one(first + 1);
                 if (s.bytes == 2) {
                     const std::string two = ctx.out.fresh("two");
-                    ctx.out.let("const unsigned", two, word(first));
+                    ctx.out.let("unsigned", two, word(first));
                     low = "(unsigned short)" + two;
                     high = "(unsigned short)(" + two + " >> 16)";
                 }
@@ -244,7 +244,7 @@ void bulk_box(Lowering& ctx, const BulkStore& s, int64_t row, int64_t column, in
         }
     } else {
         const Ex to = ctx.pool.name(kernel::Type::other, ctx.out.fresh("to"));
-        ctx.out.let("unsigned char* const", to.text(), s.pointer + offset);
+        ctx.out.let_pointer("unsigned char", to.text(), s.pointer + offset);
         for (int64_t c = 0; c < s.boxes.columns; c += 8)
             for (int64_t r = 0; r < 16; r += 8) {
                 const int first = reg(c, r);
@@ -286,7 +286,7 @@ void bulk_store(Lowering& ctx, ir::InstId id) {
     if (s.bytes != 2 || s.boxes.rows == 32) {
         const Ex slabs = s.pointer;
         s.pointer = ctx.pool.name(kernel::Type::other, s.area.text() + "_bytes");
-        ctx.out.let("unsigned char* const", s.pointer.text(), slabs + (ctx.thread >> 5) * s.boxes.warp_bytes());
+        ctx.out.let_pointer("unsigned char", s.pointer.text(), slabs + (ctx.thread >> 5) * s.boxes.warp_bytes());
     }
     const Shape& shape = ctx.fn.type(s.value).shape;
     int sent = 0;

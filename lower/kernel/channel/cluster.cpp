@@ -79,12 +79,12 @@ void share_ring(Lowering& ctx, Ring& r) {
     r.part = variable(kernel::Type::u32, "part");
     r.mask = variable(kernel::Type::other, "sharers");
     r.peer_empty = variable(kernel::Type::u32, "peer_empty");
-    const std::string type = "[[maybe_unused]] const unsigned";
-    ctx.out.let(type, first.text(), ctx.pool.name(kernel::Type::u32, cluster_rank(ctx)) - own);
-    ctx.out.let(type, r.part.text(), part);
-    ctx.out.let(type + " short", r.mask.text(), ctx.pool.constant(kernel::Type::u32, mask) << first);
+    const std::string type = "unsigned";
+    ctx.out.let(type, first.text(), ctx.pool.name(kernel::Type::u32, cluster_rank(ctx)) - own, true);
+    ctx.out.let(type, r.part.text(), part, true);
+    ctx.out.let(type + " short", r.mask.text(), ctx.pool.constant(kernel::Type::u32, mask) << first, true);
     ctx.out.let(type, r.peer_empty.text(),
-                ctx.pool.call(kernel::Type::u32, "address_in_cluster", {r.empty, first + peer}));
+                ctx.pool.call(kernel::Type::u32, "address_in_cluster", {r.empty, first + peer}), true);
     ctx.kernel.form.rings[r.number].peer_empty = r.peer_empty.text();
 }
 

@@ -49,9 +49,9 @@ std::vector<Ex> in_tile(const SharedLayout& l, Ex row, Ex column) {
 /// Opens a loop in which the threads share the elements of a tile, `per` of a row at a time; row and column.
 std::pair<Ex, Ex> open_copy(Lowering& ctx, int64_t rows, int64_t in_row, int64_t per, int unroll) {
     const Ex i = ctx.pool.name(kernel::Type::i32, "i");
-    ctx.out.open_for({"int", "i", ctx.thread, lt(i, rows * in_row), "i += " + number(group_threads(ctx)), unroll, {}});
-    ctx.out.let("const int", "row", i / in_row);
-    ctx.out.let("const int", "column", i % in_row * per);
+    ctx.out.open_for({"int", "i", ctx.thread, lt(i, rows * in_row), {counted(i, group_threads(ctx))}, unroll, {}});
+    ctx.out.let("int", "row", i / in_row);
+    ctx.out.let("int", "column", i % in_row * per);
     return {ctx.pool.counter("row", rows), ctx.pool.counter("column", in_row * per)};
 }
 
@@ -95,7 +95,7 @@ void wait_for_copies(Lowering& ctx, ir::InstId id) {
 void thread_put(Lowering& ctx, ir::InstId id, Ring& r) {
     ctx.out.open_block();
     const Ex to = ctx.pool.name(kernel::Type::other, ctx.out.fresh("to"));
-    ctx.out.let("unsigned char* const", to.text(), stage_address(r, r.put));
+    ctx.out.let_pointer("unsigned char", to.text(), stage_address(r, r.put));
     r.form->own ? own_put(ctx, id, r, to) : shared_put(ctx, id, r, to);
     ctx.out.close();
     ctx.out.call(KernelOp::count_put, {r.ahead});
@@ -173,10 +173,10 @@ void copy_chunks(Lowering& ctx, ir::InstId id, const Ring& r, Ex to) {
     const Ex x = at[tile.contiguous], left = ctx.pool.name(kernel::Type::i64, "left"),
              some = ctx.pool.name(kernel::Type::pred, "some"), count = ctx.pool.name(kernel::Type::i32, "count"),
              zero = ctx.pool.number(0), all = ctx.pool.number(per);
-    ctx.out.let("const long long", "left", extent(ctx, tensor, static_cast<int>(tile.contiguous)) - x);
-    ctx.out.let("const bool", "some",
+    ctx.out.let("long long", "left", extent(ctx, tensor, static_cast<int>(tile.contiguous)) - x);
+    ctx.out.let("bool", "some",
                 both(both(ge(x, 0), gt(left, 0)), put_condition(ctx, id, at, static_cast<int>(tile.contiguous))));
-    ctx.out.let("const int", "count",
+    ctx.out.let("int", "count",
                 ctx.pool.select(negation(some), zero, ctx.pool.select(lt(left, per), i32(left), all)));
     const Ex from = base + ctx.pool.select(some, offset(ctx, tensor, at), zero);
     start_copy(ctx, id, 16, address_of(to + shared_address(ctx, l, in_tile(l, row, column))), from, count * bytes);

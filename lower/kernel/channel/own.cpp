@@ -73,7 +73,7 @@ void own_vectors(Lowering& ctx, const Part& part, bool checked, Ex to, const std
         };
         if (ok.is_true()) return copy(offset, all);
         const Ex inside = ctx.pool.name(kernel::Type::pred, ctx.out.fresh("inside"));
-        ctx.out.let("const bool", inside.text(), ok);
+        ctx.out.let("bool", inside.text(), ok);
         if (fill.empty()) return copy(ctx.pool.select(inside, offset, zero), ctx.pool.select(inside, all, zero));
         ctx.out.open_if(inside);
         copy(offset, all);
@@ -91,7 +91,7 @@ void own_get(Lowering& ctx, ir::InstId id, Ring& r) {
     declare(ctx, v);
     ctx.out.open_block();
     const Ex from = ctx.pool.name(Type::other, ctx.out.fresh("from")), tile = ctx.pool.name(Type::other, name(ctx, v));
-    ctx.out.let("const unsigned char* const", from.text(), stage_address(r, r.get));
+    ctx.out.let_pointer("const unsigned char", from.text(), stage_address(r, r.get));
     each(ctx, count, [&](Ex slot) {
         const Ex first = slot * per;
         const std::string wide = ctx.out.fresh("wide");

@@ -90,7 +90,7 @@ void ring_state(Lowering& ctx, bool producer, bool consumer) {
         kernel::Ring& form = ctx.kernel.form.rings[r.number];
         const auto counter = [&](const std::string& stem, bool wanted, std::string& name) {
             name = ctx.out.fresh(stem);
-            if (wanted) ctx.out.let("[[maybe_unused]] unsigned", name, ctx.pool.number(0));
+            if (wanted) ctx.out.var("[[maybe_unused]] unsigned", name, ctx.pool.number(0));
             return ctx.pool.name(kernel::Type::u32, name);
         };
         if (producer) {
@@ -116,8 +116,8 @@ void initialise_barriers(Lowering& ctx, Ring& r, ir::ValueId channel) {
     const auto variable = [&](const char* stem) { return ctx.pool.name(kernel::Type::u32, ctx.out.fresh(stem)); };
     r.full = variable("full");
     r.empty = variable("empty");
-    ctx.out.let("const unsigned", r.full.text(), address_of(ctx.pool.name(kernel::Type::other, "shared") + at));
-    ctx.out.let("const unsigned", r.empty.text(), r.full + 8 * stages);
+    ctx.out.let("unsigned", r.full.text(), address_of(ctx.pool.name(kernel::Type::other, "shared") + at));
+    ctx.out.let("unsigned", r.empty.text(), r.full + 8 * stages);
     const int arrivals = ctx.late.products.gives_back(channel) ? 1 : ctx.fn.gpu->warps * ctx.fn.gpu->sharers(*r.form);
     ctx.out.open_if(eq(ctx.thread, 0));
     const Ex s = ctx.out.open_count("s", stages, 1);
@@ -177,7 +177,7 @@ void lower_specialise(Lowering& ctx, ir::InstId id) {
     const Ex all_lanes = ctx.pool.text(kernel::Type::u32, "0xffffffffu", true);
     const Ex condition =
         apart ? ge(ctx.thread, first)
-              : ge(ctx.pool.call(kernel::Type::i32, "__shfl_sync", {all_lanes, ctx.thread >> 5, ctx.pool.number(0)}),
+              : ge(ctx.pool.uniform(kernel::Type::i32, "__shfl_sync", {all_lanes, ctx.thread >> 5, ctx.pool.number(0)}),
                    first / 32);
     ctx.out.open_role({"producer", first, ctx.kernel.threads, exchange ? exchange->producer : 0, condition, {}});
     if (exchange) ctx.out.call(KernelOp::fewer_registers, {ctx.pool.number(exchange->producer)});
@@ -255,7 +255,7 @@ void tma_put(Lowering& ctx, ir::InstId id, Ring& r) {
     ctx.out.call(KernelOp::mbarrier_expect, {full, ctx.pool.number(l.shape.elements() * l.elem_bytes)});
     const Ex to = ctx.pool.name(kernel::Type::u32, ctx.out.fresh("to"));
     const Ex stage = address_of(stage_address(r, r.put));
-    ctx.out.let("const unsigned", to.text(), several ? stage + r.part * boxes->part_bytes : stage);
+    ctx.out.let("unsigned", to.text(), several ? stage + r.part * boxes->part_bytes : stage);
     const Ex function = ctx.pool.name(kernel::Type::other,
                                       bulk_function(ctx, id, several ? Bulk::multicast : Bulk::load, order.size()));
     const auto box = [&](const TileLayout::Point& batch, int64_t panel, int64_t row) {
@@ -294,7 +294,7 @@ void lower_channel_get(Lowering& ctx, ir::InstId id) {
     if (r.form->own)
         own_get(ctx, id, r);
     else
-        ctx.out.let("unsigned char* const", name(ctx, ctx.fn.result(inst)), stage_address(r, r.get));
+        ctx.out.let_pointer("unsigned char", name(ctx, ctx.fn.result(inst)), stage_address(r, r.get));
     if (r.form->tensor_map < 0) ctx.out.call(KernelOp::count_get, {r.ahead});
     if (!r.paired) advance(ctx, r.get, r.get_phase, r.form->stages);
 }

@@ -155,27 +155,28 @@ Trips count_trips(Lowering& ctx, const ir::Inst& inst) {
     const bool positive = by && by->op == Op::constant && ctx.fn.attrs(*by)[0] > 0;
     if (positive && reach(ctx, in[1]) <= kSafeBits && magnitude(ctx, in[2]) <= kSafeBits) {
         const Ex counter = ctx.pool.name(Type::i64, i);
-        return {"long long", i, lo, lt(counter, hi), {{counter, step, "+="}}};
+        return {"long long", i, lo, lt(counter, hi), {{counter, step, kernel::AssignOp::add}}};
     }
     // The distance left is counted, so that stepping beyond the end cannot overflow.
     const Ex none = ctx.pool.constant(Type::u64, 0), counter = ctx.pool.name(Type::u64, i + "_"),
              left = ctx.pool.name(Type::u64, ctx.out.fresh("left"));
     const Ex some = positive ? lt(lo, hi) : both(gt(step, 0), lt(lo, hi));
-    ctx.out.let("unsigned long long", left.text(), ctx.pool.select(some, u64(hi) - u64(lo), none));
-    return {"unsigned long long",
-            i + "_",
-            lo,
-            ne(left, 0),
-            {{counter, step, "+="}, {left, ctx.pool.select(gt(left, u64(step)), left - u64(step), none)}},
-            kernel::cast(Type::i64, counter)};
+    ctx.out.var("unsigned long long", left.text(), ctx.pool.select(some, u64(hi) - u64(lo), none));
+    return {
+        "unsigned long long",
+        i + "_",
+        lo,
+        ne(left, 0),
+        {{counter, step, kernel::AssignOp::add}, {left, ctx.pool.select(gt(left, u64(step)), left - u64(step), none)}},
+        kernel::cast(Type::i64, counter)};
 }
 
 void declare_index(Lowering& ctx, const ir::Inst& loop, const Trips& trips) {
-    if (trips.index) ctx.out.let("const long long", name(ctx, index_of(ctx, loop)), trips.index);
+    if (trips.index) ctx.out.let("long long", name(ctx, index_of(ctx, loop)), trips.index);
 }
 
 void next_trip(Lowering& ctx, const Trips& trips) {
-    for (const kernel::Assign& a : trips.next) ctx.out.assign(a.place, a.value, a.operation);
+    for (const kernel::Assign& a : trips.next) ctx.out.assign(a);
 }
 
 /// The loop itself, once the registers of what it carries are filled.
@@ -192,13 +193,10 @@ void for_loop_text(Lowering& ctx, ir::InstId id) {
         if (!counted) ctx.out.call(KernelOp::meet_warp);
         ctx.out.break_if(negation(trips.test));
     };
-    std::string next;
-    for (const kernel::Assign& a : trips.next)
-        next += (next.empty() ? "" : ", ") + a.place.text() + " " + a.operation + " " + a.value.text();
     // Compilers would test before a loop with one product, too, and join both ways out of it: a second life of every
     // sum. Not across a convergence. Where several products share the registers, the copies would be in the loop.
     const bool heads = counted && !twice;
-    ctx.out.open_for({trips.type, trips.counter, trips.start, heads ? trips.test : Ex(), next,
+    ctx.out.open_for({trips.type, trips.counter, trips.start, heads ? trips.test : Ex(), trips.next,
                       static_cast<int>(unrolling(ctx.fn, inst).copies)});
     if (!heads) leave();
     declare_index(ctx, inst, trips);

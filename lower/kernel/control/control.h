@@ -46,6 +46,7 @@ bool parts(const Lowering& ctx, ir::InstId id);
 void find_parting(Lowering& ctx);
 std::string program_axis(Lowering& ctx, int axis);
 /// Declares a variable with a value, in front of the kernel's body or here.
+/// Declares a constant.
 using Put = std::function<void(const std::string& type, const std::string& name, const std::string& value)>;
 /// The index along `axis` of a program, declared by `put`. `place`: its number in a grid of plain order.
 std::string index_of_program(Lowering& ctx, const std::string& place, int axis, const Put& put);

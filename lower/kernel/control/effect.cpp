@@ -94,7 +94,7 @@ Ex null(Lowering& ctx) { return ctx.pool.text(kernel::Type::other, "nullptr", tr
 
 /// A variable that points at a record.
 Ex declare_record(Lowering& ctx, const std::string& name, Ex value) {
-    ctx.out.let("unsigned long long*", name, value);
+    ctx.out.var("unsigned long long*", name, value);
     return ctx.pool.name(kernel::Type::other, name);
 }
 
@@ -178,7 +178,7 @@ void lower_assert(Lowering& ctx, ir::InstId id) {
              found = ctx.pool.index(kernel::Type::u32, shared, ctx.pool.number(0));
     ctx.out.when(leads);
     ctx.out.assign(found, none);
-    ctx.out.let("unsigned", first.text(), none);
+    ctx.out.var("unsigned", first.text(), none);
     each_register(ctx, v, [&](Ex r) {
         const Ex number = u32(logical_number(ctx, layout(ctx, v), r)), fails = negation(element_at(ctx, v, r));
         ctx.out.when(both(both(inside(ctx, layout(ctx, v), r), fails), lt(number, first)));
@@ -215,7 +215,7 @@ void lower_grid_barrier(Lowering& ctx, ir::InstId id) {
     const Ex missing = ctx.pool.name(kernel::Type::u32, ctx.out.fresh("missing"));
     const std::string name = ctx.out.fresh("record");
     ctx.out.open_if(leads);
-    ctx.out.let("const unsigned", missing.text(), ctx.pool.call(kernel::Type::u32, meet, {words}));
+    ctx.out.let("unsigned", missing.text(), ctx.pool.call(kernel::Type::u32, meet, {words}));
     const Ex to = declare_record(ctx, name, ctx.pool.select(ne(missing, 0), take_record(ctx, id, 3), null(ctx)));
     ctx.out.when(to);
     ctx.out.assign(word(ctx, to, 0), missing - 1);

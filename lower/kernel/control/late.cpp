@@ -42,7 +42,7 @@ void late_loop(Lowering& ctx, ir::InstId id, const Trips& trips) {
     const ir::BlockId body = ctx.fn.blocks(loop)[0];
     const auto& args = ctx.fn.block(body).args;
     const std::vector<std::string> places = ctx.control.targets.at(body.v), others = other_places(ctx, loop, places);
-    ctx.out.let(trips.type, trips.counter, trips.start);
+    ctx.out.var(trips.type, trips.counter, trips.start);
     kernel::For copies;
     copies.unroll = static_cast<int>(unrolling(ctx.fn, loop).copies);
     ctx.out.open_for(std::move(copies));

@@ -64,7 +64,7 @@ std::string in_groups(Lowering& ctx, const std::string& place, const std::string
             ", in = rest - first * columns, column = in / height;\n"
             "    return below + column * rows + first + (in - column * height);\n}\n");
     it->second = ctx.out.fresh("place");
-    put("const unsigned long long", it->second,
+    put("unsigned long long", it->second,
         order + "(" + place + ", " + rows + ", " + columns + ", " + by_columns + (planes ? ", " + by_rows : "") + ")");
     return it->second;
 }

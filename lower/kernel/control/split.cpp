@@ -59,7 +59,7 @@ void split_loop(Lowering& ctx, ir::InstId id) {
     for (uint32_t r = 0; r < inst.results.count; ++r) results.push_back(ctx.fn.result(inst, r));
     const std::vector<std::string> totals = declare_all(ctx, results);
     ctx.out.open_block();
-    ctx.out.let("const long long", name(ctx, body.args[0]), named(ctx, ctx.split.part));
+    ctx.out.let("long long", name(ctx, body.args[0]), named(ctx, ctx.split.part));
     for (ir::InstId i : body.insts)
         if (ctx.fn.inst(i).op != Op::yield &&
             std::find(ctx.split.sum->tail.begin(), ctx.split.sum->tail.end(), i) == ctx.split.sum->tail.end())
@@ -92,13 +92,12 @@ void split_publish(Lowering& ctx) {
     const std::string sums = parameter(ctx, KernelParam::sums, 0, 0, "unsigned char*", "sums");
     const std::string arrivals = parameter(ctx, KernelParam::arrivals, 0, 0, "unsigned*", "arrivals");
     const std::string first = "(blockIdx.x - " + ctx.split.part + ")";
-    ctx.out.let("unsigned char* const", "stretches_of",
-                raw(ctx, sums + " + " + first + " * " + std::to_string(ctx.split.sum->bytes) + "ull"));
+    ctx.out.let_pointer("unsigned char", "stretches_of",
+                        raw(ctx, sums + " + " + first + " * " + std::to_string(ctx.split.sum->bytes) + "ull"));
     for (size_t k = 0; k < ctx.split.sum->partials.size(); ++k) {
         const ir::ValueId v = ctx.split.sum->partials[k];
-        const std::string pointer = type_of(ctx, v) + "*";
-        const Ex own = variable(ctx, pointer + " const", "own",
-                                raw(ctx, "(" + pointer + ")" + split_sums(ctx, k, ctx.split.part)));
+        const std::string type = type_of(ctx, v);
+        const Ex own = pointer(ctx, type, "own", raw(ctx, "(" + type + "*)" + split_sums(ctx, k, ctx.split.part)));
         each_register(ctx, v, [&](Ex r) {
             ctx.out.assign(element(own, r * group_threads(ctx) + ctx.thread), element_at(ctx, v, r));
         });
@@ -107,15 +106,15 @@ void split_publish(Lowering& ctx) {
     sync(ctx);
     const Ex arrived = pointee("", named(ctx, "arrived")), counter = named(ctx, "counter"),
              first_thread = eq(ctx.thread, 0);
-    ctx.out.let("unsigned* const", "arrived",
-                raw(ctx, "(unsigned*)(shared + " + std::to_string(ctx.split.shared) + ")"));
-    ctx.out.let("unsigned* const", "counter", raw(ctx, arrivals + " + " + first));
+    ctx.out.let_pointer("unsigned", "arrived",
+                        raw(ctx, "(unsigned*)(shared + " + std::to_string(ctx.split.shared) + ")"));
+    ctx.out.let_pointer("unsigned", "counter", raw(ctx, arrivals + " + " + first));
     ctx.out.when(first_thread);
     ctx.out.call(KernelOp::atomic_get, {arrived, named(ctx, "atomicAdd"), counter, raw(ctx, "1u")});
     sync(ctx);
     ctx.out.open_if(raw(ctx, arrived + " != (unsigned)" + split_parts(ctx) + " - 1"));
     give_tensor_memory(ctx);  // what it held was read before the meeting
-    ctx.out.line("return;");
+    ctx.out.leave();
     ctx.out.close();
     ctx.out.call(KernelOp::fence_gpu);
     assign_if(ctx, first_thread, pointee("", counter), ctx.pool.number(0));  // for the next launch
@@ -137,20 +136,20 @@ void split_add(Lowering& ctx, const ir::Block& body, const std::vector<std::stri
     for (ir::ValueId v : ctx.split.sum->partials) held += registers(ctx, v);
     const int ahead = std::clamp(kAhead / held, 1, kMostAhead);
     const auto open_each = [&] {
-        ctx.out.open_for({"unsigned", j_name, none, lt(j, ahead), "++" + j_name, kernel::kUnrollAll});
+        ctx.out.open_for({"unsigned", j_name, none, lt(j, ahead), {kernel::increment(j)}, kernel::kUnrollAll});
         ctx.out.open_if(lt(s + j, parts));
     };
     std::vector<std::string> own;
     std::vector<Ex> fetched;
-    ctx.out.open_for({"unsigned", s_name, none, lt(s, parts), s_name + " += " + std::to_string(ahead), 1});
+    ctx.out.open_for({"unsigned", s_name, none, lt(s, parts), {counted(s, ahead)}, 1});
     for (ir::ValueId v : ctx.split.sum->partials)
         fetched.push_back(array(ctx, type_of(ctx, v), "partial", ahead, "[" + std::to_string(registers(ctx, v)) + "]"));
     open_each();
     for (size_t k = 0; k < ctx.split.sum->partials.size(); ++k) {
         const ir::ValueId v = ctx.split.sum->partials[k];
-        const std::string pointer = "const " + type_of(ctx, v) + "*";
-        const Ex from = variable(ctx, pointer + " const", "from",
-                                 raw(ctx, "(" + pointer + ")" + split_sums(ctx, k, "(" + s + " + " + j + ")")));
+        const std::string type = "const " + type_of(ctx, v);
+        const Ex from =
+            pointer(ctx, type, "from", raw(ctx, "(" + type + "*)" + split_sums(ctx, k, "(" + s + " + " + j + ")")));
         const Ex to = element(fetched[k], j);
         each_register(
             ctx, v, [&](Ex r) { ctx.out.assign(element(to, r), element(from, r * group_threads(ctx) + ctx.thread)); });

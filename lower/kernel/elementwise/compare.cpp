@@ -74,7 +74,7 @@ bool compare_counts(Lowering& ctx, ir::InstId id) {
             support(ctx, "clamp to counts " + type, "clamp_to_counts",
                     "// Outside [0, top) on the same side, as an int.\n__device__ __forceinline__ int $(" + type +
                         " v, int top) {\n    return " + below + "v > (" + type + ")top ? top : (int)v;\n}\n");
-        ctx.out.let("const int", clamped,
+        ctx.out.let("int", clamped,
                     raw(ctx, clamp + "(" + scalar + ", " +
                                  std::to_string(ctx.fn.type(to).shape[static_cast<size_t>(axis)]) + ")"));
         // The thread's part of a count goes to the other side, once: each register is compared as a constant.

@@ -85,21 +85,21 @@ void test_dividends(Lowering& ctx, ir::InstId id, Ex moderate) {
     const bool shares = divisor && is_sum_of(ctx.fn, *divisor, in[0]);
     // What are divided by their sum are hardly ever below zero.
     const std::string sign = shares ? "Positive" : "", without = sign + "Dividends", with_zeros = without + "OrZeros";
-    const auto test = [&](const char* operation) {
+    const auto test = [&](kernel::AssignOp op) {
         const Ex all = raw(ctx, moderate_dividends(ctx, in[0], with_zeros));
-        ctx.out.assign(moderate, all, operation);
+        ctx.out.assign(moderate, all, op);
     };
     const std::string bounded = bounded_dividends(ctx, in[0], in[1]);
-    if (bounded.empty() && ctx.fn.gpu->warps == 1) return test("&=");
+    if (bounded.empty() && ctx.fn.gpu->warps == 1) return test(kernel::AssignOp::bit_and);
     Ex known = raw(ctx, bounded);
     if (bounded.empty()) {
         const std::string name = ctx.out.fresh("without_zeros");
         const Ex all = raw(ctx, moderate_dividends(ctx, in[0], without));
-        ctx.out.let("const bool", name, all);
+        ctx.out.let("bool", name, all);
         known = named(ctx, name);
     }
     ctx.out.open_if(raw(ctx, moderate + " && !" + known.text()));
-    test("=");
+    test(kernel::AssignOp::set);
     ctx.out.close();
 }
 
@@ -119,7 +119,8 @@ void divide_by_shared(Lowering& ctx, ir::InstId id) {
     ctx.formats.need("shared_division");
     const Ex moderate = variable(ctx, "bool", "moderate", ctx.pool.truth(true));
     each_register(ctx, to, [&](Ex r) {
-        ctx.out.assign(moderate, raw(ctx, "is_shared_divisor(" + text_at(ctx, in[1], r) + ")"), "&=");
+        ctx.out.assign(moderate, raw(ctx, "is_shared_divisor(" + text_at(ctx, in[1], r) + ")"),
+                       kernel::AssignOp::bit_and);
     });
     test_dividends(ctx, id, moderate);
     declare(ctx, to);

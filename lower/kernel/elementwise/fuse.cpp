@@ -182,8 +182,12 @@ void end_fused(Lowering& ctx, const Part* store) {
     for (int64_t from = 0; from < n; from += step) {
         const int64_t to = std::min(from + step, n);
         const std::string r = group > 1 ? "g" : kRegister;
-        ctx.out.open_for({"int", r, ctx.pool.number(from), lt(int32(ctx, r), to),
-                          group > 1 ? r + " += " + std::to_string(group) : "++" + r,
+        const Ex counter = int32(ctx, r);
+        ctx.out.open_for({"int",
+                          r,
+                          ctx.pool.number(from),
+                          lt(counter, to),
+                          {group > 1 ? counted(counter, group) : kernel::increment(counter)},
                           rolled ? 1 : unrolled(ctx, to - from)});
         if (group > 1)
             fused_group(ctx, all, ctx.pool.counter(r, n, group), group, store);
@@ -203,7 +207,11 @@ void fused_group(Lowering& ctx, const std::vector<Fused>& all, Ex first, int cou
         ctx.out.declare("alignas(16) " + type_of(ctx, f.value), wide, count);
         for (int i = 0; i < count; i += f.vector) f.load(first + i, pointee(type, raw(ctx, wide + " + " + number(i))));
     }
-    ctx.out.open_for({"int", kRegister, first, lt(int32(ctx, kRegister), first + count), std::string("++") + kRegister,
+    ctx.out.open_for({"int",
+                      kRegister,
+                      first,
+                      lt(int32(ctx, kRegister), first + count),
+                      {kernel::increment(int32(ctx, kRegister))},
                       unrolled(ctx, count)});
     fused_elements(ctx, all);
     ctx.out.close();
@@ -220,7 +228,7 @@ void fused_elements(Lowering& ctx, const std::vector<Fused>& all) {
         const std::string& tile = ctx.values.names[f.value.v];
         const Ex value = raw(ctx, f.text), own = named(ctx, tile + "_" + kRegister);
         const bool array = uses(ctx, f.value) > f.uses;
-        if (f.uses || !array) ctx.out.let("[[maybe_unused]] const " + type_of(ctx, f.value), own.text(), value);
+        if (f.uses || !array) ctx.out.let(type_of(ctx, f.value), own.text(), value, true);
         if (array) ctx.out.assign(element(ctx, tile, int32(ctx, kRegister)), f.uses ? own : value);
     }
 }

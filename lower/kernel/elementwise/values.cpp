@@ -102,7 +102,7 @@ void each_pair(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::strin
     declare(ctx, to);
     const int pairs = registers(ctx, to) / 2;
     const Ex first = ctx.out.open_count("r", pairs, unrolled(ctx, pairs)) * 2, second = first + 1;
-    ctx.out.let("const unsigned", "two",
+    ctx.out.let("unsigned", "two",
                 raw(ctx, pair + "(" + text_at(ctx, from, first) + ", " + text_at(ctx, from, second) + ")"));
     ctx.out.assign(element_at(ctx, to, first), raw(ctx, low));
     ctx.out.assign(element_at(ctx, to, second), raw(ctx, high));
@@ -230,13 +230,13 @@ std::string index_of_program(Lowering& ctx, const std::string& place, int axis, 
     for (int below = 0; below < axis; ++below) above = over_clusters(ctx, above, below);
     const std::string v = ctx.out.fresh("program_id");
     const std::string whole = ctx.out.fresh("whole");
-    put("const unsigned long long", whole, above);
+    put("unsigned long long", whole, above);
     std::string index = whole;
     if (axis != ctx.fn.gpu->grid_axes - 1)
         index = "(" + whole + " - " + over_clusters(ctx, whole, axis) + " * " + clusters_along(ctx, axis) + ")";
     const int cluster = ctx.fn.gpu->cluster[static_cast<size_t>(axis)];
     if (cluster > 1) index = "(" + index + " * " + std::to_string(cluster) + " + " + cluster_place(ctx, axis) + ")";
-    put("const long long", v, "(long long)" + index);
+    put("long long", v, "(long long)" + index);
     return v;
 }
 
@@ -244,7 +244,7 @@ std::string program_axis(Lowering& ctx, int axis) {
     const std::string key = "program axis " + std::to_string(axis);
     if (const auto it = ctx.parameters.names.find(key); it != ctx.parameters.names.end()) return it->second;
     const Put put = [&](const std::string& type, const std::string& v, const std::string& value) {
-        ctx.prologue += "    " + type + " " + v + " = " + value + ";\n";
+        ctx.prologue += "    const " + type + " " + v + " = " + value + ";\n";
     };
     return ctx.parameters.names[key] =
                index_of_program(ctx, in_groups(ctx, cluster_number(ctx), "program", put), axis, put);

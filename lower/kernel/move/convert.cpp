@@ -135,7 +135,7 @@ std::string exchanged(Lowering& ctx, const Conversion& c, const std::string& fro
     }
     const std::string base = ctx.out.fresh("lane");
     converge(ctx);
-    if (!same) ctx.out.let("const int", base, raw(ctx, lane.empty() ? "0" : lane));
+    if (!same) ctx.out.let("int", base, raw(ctx, lane.empty() ? "0" : lane));
     for (const Conversion::Round& round : c.rounds) {
         const std::string value = given + "[" + std::to_string(round.give) + "]";
         std::string got;

@@ -86,8 +86,7 @@ void exchange_side(Lowering& ctx, const TileLayout& l, const ExchangeText& e, co
     }
     const bool linear = !e.plan.columns.empty();
     const std::string base = ctx.out.fresh("a"), word = wide_type(static_cast<size_t>(vector * e.bytes));
-    if (linear)
-        ctx.out.let("const int", base, ctx.pool.call(kernel::Type::i32, e.function, {number(ctx.pool.number(0))}));
+    if (linear) ctx.out.let("int", base, ctx.pool.call(kernel::Type::i32, e.function, {number(ctx.pool.number(0))}));
     for (const WordAccess& a : accesses(l, e.plan, vector)) {
         const std::string address = linear ? base + " ^ " + std::to_string(a.first)
                                            : e.function + "(" + number(ctx.pool.number(a.elements[0][0])).text() + ")";

@@ -68,7 +68,7 @@ Ex place_in_tile(Lowering& ctx, const TilePart& p, Ex r, Ex& condition) {
             value = element_at(ctx, axis.index, {});
         }
         const std::string i = ctx.out.fresh("i");
-        ctx.out.let("const long long", i, value);
+        ctx.out.let("long long", i, value);
         const Ex variable = ctx.pool.name(kernel::Type::i64, i);
         c.push_back(u32(variable));  // ptxas takes one of several like sums of sign extensions for another
         if (!kind.in_bounds) condition = both(condition, within(variable, int64(ctx, shape[a])));

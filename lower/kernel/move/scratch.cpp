@@ -11,7 +11,7 @@ namespace tegula::lower {
 std::string scratch_area(Lowering& ctx, ir::InstId id, const std::string& type, int64_t offset) {
     const std::string base = scratch(ctx, id, "unsigned char", scratch_plan(ctx.fn, id).bytes);
     const std::string at = base + (offset ? " + " + std::to_string(offset) : "");
-    return variable(ctx, type + "* const", "s", raw(ctx, "(" + type + "*)(" + at + ")")).text();
+    return pointer(ctx, type, "s", raw(ctx, "(" + type + "*)(" + at + ")")).text();
 }
 
 std::vector<Ex> coordinates_in(const Shape& shape, Ex number) {
@@ -93,7 +93,7 @@ void fill(Lowering& ctx, ir::ValueId result, const std::function<std::string(Ex)
 
 Ex open_elements(Lowering& ctx, const std::string& e, int64_t n) {
     const Ex counter = int32(ctx, e);
-    ctx.out.open_for({"int", e, ctx.thread, lt(counter, n), e + " += " + std::to_string(group_threads(ctx)), 1});
+    ctx.out.open_for({"int", e, ctx.thread, lt(counter, n), {counted(counter, group_threads(ctx))}, 1});
     return counter;
 }
 
@@ -114,14 +114,19 @@ void each_of(Lowering& ctx, const std::vector<int>& registers, const std::functi
     const std::string i = ctx.out.fresh("i");
     const auto count = static_cast<int64_t>(registers.size());
     if (even) {
-        ctx.out.open_for({"int", i, ctx.pool.number(registers.front()), le(int32(ctx, i), registers.back()),
-                          i + " += " + std::to_string(step), unrolled(ctx, count)});
+        const Ex counter = int32(ctx, i);
+        ctx.out.open_for({"int",
+                          i,
+                          ctx.pool.number(registers.front()),
+                          le(counter, registers.back()),
+                          {counted(counter, step)},
+                          unrolled(ctx, count)});
         body(ctx.pool.counter(i, registers.back() + 1));
         return ctx.out.close();
     }
     const Ex number = ctx.out.open_count(i, count, unrolled(ctx, count));
     const std::string r = ctx.out.fresh("r");
-    ctx.out.let("const int", r, rename(ctx, registers, number));
+    ctx.out.let("int", r, rename(ctx, registers, number));
     body(int32(ctx, r));
     ctx.out.close();
 }

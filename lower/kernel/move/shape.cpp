@@ -20,7 +20,7 @@ bool view_or_trivial(Lowering& ctx, ir::InstId id) {
     if (ctx.fn.placement(to).kind == Placement::shared) {
         TEGULA_CHECK(ctx.fn.placement(from).kind == Placement::shared,
                      "a tile gets into shared memory by convert only");
-        ctx.out.let("unsigned char* const", name(ctx, to), named(ctx, name(ctx, from)));
+        ctx.out.let_pointer("unsigned char", name(ctx, to), named(ctx, name(ctx, from)));
         return true;
     }
     if (!scratch_plan(ctx.fn, id).bytes && (is_scalar(ctx, from) || is_scalar(ctx, to))) {
@@ -152,7 +152,7 @@ void lower_gather(Lowering& ctx, ir::InstId id) {
     each_register(ctx, to, [&](Ex r) {
         const std::string i = ctx.out.fresh("i");
         const Ex value = kernel::cast(kernel::Type::i64, staged(ctx, index, pointers[1], to, r, number_at(ctx, to, r)));
-        ctx.out.let("const long long", i, ctx.pool.select(inside(ctx, layout(ctx, to), r), value, int64(ctx, -1)));
+        ctx.out.let("long long", i, ctx.pool.select(inside(ctx, layout(ctx, to), r), value, int64(ctx, -1)));
         std::vector<Ex> c = coordinates_of(ctx, to, r);
         const Ex at = ctx.pool.name(kernel::Type::i64, i);
         c[axis] = u32(at);

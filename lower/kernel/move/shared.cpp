@@ -71,7 +71,7 @@ void to_shared(Lowering& ctx, ir::InstId id) {
     const SharedLayout& s = ctx.fn.placement(to).smem;
     const TileLayout& l = layout(ctx, from);
     const Ex area = raw(ctx, scratch(ctx, id, "unsigned char", s.bytes()));
-    ctx.out.let("unsigned char* const", name(ctx, to), area);
+    ctx.out.let_pointer("unsigned char", name(ctx, to), area);
     const int vector = access_elements(l, s), bytes = vector * s.elem_bytes;
     const std::string type = type_of(ctx, from), word = vector == 1 ? type : wide_type(static_cast<size_t>(bytes));
     each(ctx, registers(ctx, from) / vector, [&](Ex i) {
@@ -99,8 +99,7 @@ void from_shared(Lowering& ctx, ir::InstId id) {
     declare(ctx, to);
     const SplitAddresses split = split_addresses(l, s, vector);
     const std::string start = split.above.empty() ? std::string() : ctx.out.fresh("start");
-    if (!start.empty())
-        ctx.out.let("const int", start, shared_address(ctx, s, coordinates_of(ctx, to, ctx.pool.number(0))));
+    if (!start.empty()) ctx.out.let("int", start, shared_address(ctx, s, coordinates_of(ctx, to, ctx.pool.number(0))));
     each(ctx, registers(ctx, to) / vector, [&](Ex i) {
         const Ex r = i * vector, ok = inside(ctx, l, r);
         const Ex above = start.empty() ? Ex() : rename(ctx, split.above, i);
@@ -119,7 +118,7 @@ void between_shared(Lowering& ctx, ir::InstId id) {
     const ir::ValueId from = ctx.fn.operands(ctx.fn.inst(id))[0], to = ctx.fn.result(id);
     const SharedLayout &a = ctx.fn.placement(from).smem, &b = ctx.fn.placement(to).smem;
     const Ex area = raw(ctx, scratch(ctx, id, "unsigned char", b.bytes()));
-    ctx.out.let("unsigned char* const", name(ctx, to), area);
+    ctx.out.let_pointer("unsigned char", name(ctx, to), area);
     const std::string e = ctx.out.fresh("e"), type = type_of(ctx, to);
     open_elements(ctx, e, a.shape.elements());
     const std::vector<Ex> c = coordinates_in(a.shape, ctx.pool.counter(e, a.shape.elements()));

@@ -161,7 +161,8 @@ void find_word_rings(Lowering& ctx) {
         take_shared(ctx, explain::Buffer::ring, param == ctx.fn.params.end() ? "a tensor" : "`" + param->name + "`",
                     warps * (ring->stage + 8), 128, ring->stages);
         if (param != ctx.fn.params.end())
-            ctx.kernel.areas.back().param = static_cast<int>(param->view ? param->view->of : param - ctx.fn.params.begin());
+            ctx.kernel.areas.back().param =
+                static_cast<int>(param->view ? param->view->of : param - ctx.fn.params.begin());
         for (const char* section : {"shared", "mbarrier", "bulk"}) ctx.formats.need(section);
         for (const ir::ValueId v : {first, next}) {
             ctx.packed.rings[v.v] = ring;
@@ -196,7 +197,7 @@ void issue_words(Lowering& ctx, const WordRing& ring, const std::string& stage) 
         to += " + (t & 31) / " + number(below) + " % " + number(o.count) + " * " + number(o.pitch);
         below *= o.count;
     }
-    ctx.out.open("if ((t & 31) < " + number(ring.copies) + ")");
+    ctx.out.open_if(lt(ctx.thread & 31, ring.copies));
     const std::string bytes = storage_bytes(ctx, tensor);
     ctx.out.line("bulk_load(" + ring.name + " + " + stage + " * " + number(ring.stage) + to + ", " + name(ctx, tensor) +
                  ", " + ring.name + "_walk, " + bytes + ", " + number(ring.run) + ", " + ring.name + "_full + 8 * " +
@@ -230,11 +231,11 @@ bool start_ring(Lowering& ctx, ir::InstId id) {
     ctx.out.line("unsigned long long " + ring.name + "_walk = " + (sum >> to_bytes).text() + ";");
     ctx.out.line("const unsigned long long " + ring.name +
                  "_step = " + (piece_growth(ctx, id, members, pitches) >> to_bytes).text() + ";");
-    ctx.out.line("__syncwarp();");
+    ctx.out.call(kernel::KernelOp::meet_warp);
     for (int ahead = 0; ahead + 1 < ring.stages; ++ahead) {
         const std::string far = "(unsigned long long)" + hi + " - (unsigned long long)" + lo + " > " +
                                 number(ahead * ring.load.step) + "ull";
-        ctx.out.open("if (" + lo + " < " + hi + (ahead ? " && " + far : "") + ")");
+        ctx.out.open_if(raw(ctx, lo + " < " + hi + (ahead ? " && " + far : "")));
         const std::string stage = ctx.out.fresh("stage");
         ctx.out.line("const unsigned " + stage + " = (" + ring.name + "_get + " + number(ahead) + ") % " +
                      number(ring.stages) + ";");
@@ -258,10 +259,10 @@ void take_words(Lowering& ctx, ir::InstId id) {
     const PackedView& view = ctx.packed.words.at(v.v).view;
     const std::string get = ring.name + "_get", counter = name(ctx, ring.load.counter), array = name(ctx, carried),
                       stages = number(ring.stages);
-    ctx.out.open("");
-    ctx.out.line("__syncwarp();");
-    ctx.out.open("if ((unsigned long long)" + name(ctx, ring.load.hi) + " - (unsigned long long)" + counter + " > " +
-                 number((ring.stages - 1) * ring.load.step) + "ull)");
+    ctx.out.open_block();
+    ctx.out.call(kernel::KernelOp::meet_warp);
+    ctx.out.open_if(raw(ctx, "(unsigned long long)" + name(ctx, ring.load.hi) + " - (unsigned long long)" + counter +
+                                 " > " + number((ring.stages - 1) * ring.load.step) + "ull"));
     const std::string stage = ctx.out.fresh("stage");
     ctx.out.line("const unsigned " + stage + " = " + get + " == 0 ? " + number(ring.stages - 1) + " : " + get +
                  " - 1;");
@@ -310,7 +311,7 @@ void take_words(Lowering& ctx, ir::InstId id) {
     ctx.packed.words.at(ctx.fn.result(ctx.fn.inst(ring.load.first)).v).moved = shift;
     if (!loaded && view.most_shift) shift_words(ctx, view, array, array, shift);
     if (!part.whole.is_true()) {
-        ctx.out.open("if (" + negation(part.whole).text() + ")");
+        ctx.out.open_if(negation(part.whole));
         clear_outside(ctx, part, view, array, loaded ? shift : Ex());
         ctx.out.close();
     }

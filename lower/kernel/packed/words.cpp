@@ -281,7 +281,7 @@ bool load_words(Lowering& ctx, ir::InstId id) {
     const bool loaded = found->second.loaded;
     const std::string array = words_name(ctx, v);
     ctx.out.line("unsigned " + array + "[" + number(view.words()) + "];");
-    ctx.out.open("");
+    ctx.out.open_block();
     Part part = part_access(ctx, id);
     part.whole = both(part.fixed, part.whole);
     for (size_t a = 0; a < part.axes.size(); ++a) part.whole = both(part.whole, is_whole(ctx, part, a));
@@ -321,7 +321,7 @@ bool load_words(Lowering& ctx, ir::InstId id) {
     if (part.whole.is_true()) {
         load_all_words(ctx, part, view, array, offset, false);
     } else {
-        ctx.out.open("if (" + part.whole.text() + ")");
+        ctx.out.open_if(part.whole);
         load_all_words(ctx, part, view, array, offset, false);
         ctx.out.otherwise();
         load_all_words(ctx, part, view, array, offset, true);
@@ -329,7 +329,7 @@ bool load_words(Lowering& ctx, ir::InstId id) {
     }
     if (!loaded && view.most_shift) shift_words(ctx, view, array, array, shift);
     if (!part.whole.is_true()) {
-        ctx.out.open("if (" + negation(part.whole).text() + ")");
+        ctx.out.open_if(negation(part.whole));
         for (size_t a = 0; a < part.axes.size(); ++a) part_bounds(ctx, part, a);
         clear_outside(ctx, part, view, array, loaded ? shift : Ex());
         ctx.out.close();
@@ -551,13 +551,13 @@ void fill_pair_table(Lowering& ctx) {
         support(ctx, "values of pairs " + list, "values", "__device__ const unsigned short $[16] = {" + list + "};\n");
     ctx.formats.need("shared");
     const std::string table = "shared + " + number(ctx.packed.pairs_at);
-    ctx.out.line("#pragma unroll 4");
-    ctx.out.open("for (int i = t; i < " + number(kPairEntries * kPairCopies / 4) +
-                 "; i += " + number(ctx.kernel.threads) + ")");
+    const Ex i = int32(ctx, "i");
+    ctx.out.open_for(
+        {"int", "i", ctx.thread, lt(i, kPairEntries * kPairCopies / 4), {counted(i, ctx.kernel.threads)}, 4});
     ctx.out.line("const unsigned pair = " + values + "[i >> 3 & 15] | (unsigned)" + values + "[i >> 7] << 16;");
     ctx.out.line("((uint4*)(" + table + "))[i] = uint4{pair, pair, pair, pair};");
     ctx.out.close();
-    ctx.out.line("__syncthreads();");
+    ctx.out.call(kernel::KernelOp::meet_cta);
     ctx.packed.lane_pairs = ctx.out.fresh("pairs");
     // Behind the barrier for the compiler, too: what looks up takes the address from here.
     ctx.out.line("unsigned " + ctx.packed.lane_pairs + " = shared_address(" + table + ") + (t & 31) * 4;");

@@ -73,7 +73,7 @@ public:
         const std::vector<Ex> in_slab = coordinates_in(laid_, number / slab_.per);
         std::vector<Ex> c(in_slab.begin(), in_slab.end());
         c[other_] = in_slab[shape_.rank - 1u];
-        ctx_.out.let("const int", kk.text(), start_ + in_slab[shape_.rank - 2u] * slab_.per + number % slab_.per);
+        ctx_.out.let("int", kk.text(), start_ + in_slab[shape_.rank - 2u] * slab_.per + number % slab_.per);
         c[slab_.k] = kk;
         const std::string element =
             value("*(const " + type_of(ctx_, slab_.tile) + "*)(" + name(ctx_, slab_.tile) + " + " +
@@ -187,21 +187,15 @@ void thread_product(Lowering& ctx, ir::InstId id) {
         if (!reads_words(ctx.fn, id, i))
             areas[i] = scratch_area(ctx, id, words ? "unsigned" : type_of(ctx, to), plan.work[i]);
     if (slab < k) {
-        ctx.out.open_for({"int",
-                          first.text(),
-                          ctx.pool.number(0),
-                          lt(first, k),
-                          first.text() + " += " + std::to_string(slab),
-                          1,
-                          {}});
+        ctx.out.open_for({"int", first.text(), ctx.pool.number(0), lt(first, k), {counted(first, slab)}, 1, {}});
         ctx.out.open_if(gt(first, 0));
         sync(ctx);
         ctx.out.close();
         const Ex left = ctx.pool.number(k) - first;
-        ctx.out.let("const int", count.text(), ctx.pool.select(lt(left, slab), left, ctx.pool.number(slab)));
+        ctx.out.let("int", count.text(), ctx.pool.select(lt(left, slab), left, ctx.pool.number(slab)));
     } else {
-        ctx.out.let("const int", first.text(), ctx.pool.number(0));
-        ctx.out.let("const int", count.text(), ctx.pool.number(slab));
+        ctx.out.let("int", first.text(), ctx.pool.number(0));
+        ctx.out.let("int", count.text(), ctx.pool.number(slab));
     }
     for (const size_t i : {0u, 1u}) {
         if (areas[i].empty()) continue;
@@ -210,8 +204,13 @@ void thread_product(Lowering& ctx, ir::InstId id) {
                    [&](const std::string& x) { return words ? x : factor(ctx, in[i], f, tf32, x); });
     }
     sync(ctx);
-    ctx.out.open_for(
-        {"int", kk.text(), ctx.pool.number(0), lt(kk, words ? (count + 3) / 4 : count), "++" + kk.text(), 1, {}});
+    ctx.out.open_for({"int",
+                      kk.text(),
+                      ctx.pool.number(0),
+                      lt(kk, words ? (count + 3) / 4 : count),
+                      {kernel::increment(kk)},
+                      1,
+                      {}});
     // The factor of operand i for a register of the result: an element of it, or a word.
     const auto taken = [&](size_t i, Ex r) {
         std::vector<Ex> c;

@@ -109,11 +109,11 @@ void scaled_fma_product(Lowering& ctx, ir::InstId id) {
     const auto next = [&](int64_t block) { return (first / block + 1) * block; };
     const Ex a_end = next(scales[0].block), b_end = next(scales[1].block);
     ctx.out.declare("int", end_name);
-    ctx.out.open_for({"int", first_name, ctx.pool.number(0), lt(first, k), first_name + " = " + end_name, 1, {}});
+    ctx.out.open_for({"int", first_name, ctx.pool.number(0), lt(first, k), {{first, end}}, 1, {}});
     ctx.out.assign(end, ctx.pool.select(lt(a_end, b_end), a_end, b_end));
     each_register(ctx, to,
                   [&](Ex r) { ctx.out.assign(ctx.pool.index(kernel::Type::other, sum, r), spelled(ctx, "0.0f")); });
-    ctx.out.open_for({"int", kk_name, first, lt(kk, end), "++" + kk_name, 1, {}});
+    ctx.out.open_for({"int", kk_name, first, lt(kk, end), {kernel::increment(kk)}, 1, {}});
     each_register(ctx, to, [&](Ex r) {
         const Ex mine = ctx.pool.index(kernel::Type::other, sum, r);
         const auto of = [&](size_t i, Ex number) { return factors[i] + "[" + number.text() + "]"; };

@@ -409,7 +409,7 @@ private:
     void find_lane(FragmentSource& from, Ex warp) {
         if (!from.shared) return;
         from.lane = ctx_.pool.name(kernel::Type::u32, ctx_.out.fresh("lane"));
-        ctx_.out.let("const unsigned", from.lane.text(), ldmatrix_lane(ctx_, from, warp));
+        ctx_.out.let("unsigned", from.lane.text(), ldmatrix_lane(ctx_, from, warp));
     }
     /// Matrices of 8 x 8 from shared memory, two for each fragment of B, four for one of A.
     void load(const FragmentSource& from, std::vector<Ex> to, Ex across, Ex s) const {

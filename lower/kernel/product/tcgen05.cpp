@@ -123,8 +123,8 @@ void take_tensor_memory(Lowering& ctx) {
     ctx.tensor.phase = variable("product_phase");
     ctx.tensor.memory = variable("tensor_memory");
     const Ex shared = ctx.pool.name(kernel::Type::other, "shared");
-    ctx.out.let("const unsigned", ctx.tensor.products.text(), address_of(shared + at));
-    ctx.out.let("unsigned", ctx.tensor.phase.text(), ctx.pool.number(0));
+    ctx.out.let("unsigned", ctx.tensor.products.text(), address_of(shared + at));
+    ctx.out.var("unsigned", ctx.tensor.phase.text(), ctx.pool.number(0));
     ctx.out.open_if(eq(ctx.thread, 0));
     ctx.out.call(KernelOp::mbarrier_init, {ctx.tensor.products, ctx.pool.number(ctx.fn.gpu->warps + 1)});
     ctx.out.call(KernelOp::mbarrier_init_fence);
@@ -135,7 +135,7 @@ void take_tensor_memory(Lowering& ctx) {
     ctx.out.call(KernelOp::meet_cta);
     ctx.out.call(KernelOp::tensor_fence_after);
     const std::string address = "*(const volatile unsigned*)" + (shared + (at + 8));
-    ctx.out.let("const unsigned", ctx.tensor.memory.text(), ctx.pool.text(kernel::Type::u32, address, false));
+    ctx.out.let("unsigned", ctx.tensor.memory.text(), ctx.pool.text(kernel::Type::u32, address, false));
 }
 
 void end_tensor_memory(Lowering& ctx) {
@@ -209,7 +209,7 @@ void each_tensor_run(Lowering& ctx, const TileLayout& l, const TensorLayout& pla
     std::vector<int> offsets;
     for (int r = 0; r < l.registers(); r += run) offsets.push_back(offset(l.point(r, 0, 0)));
     const Ex at = ctx.pool.name(kernel::Type::u32, ctx.out.fresh("at"));
-    ctx.out.let("const unsigned", at.text(), base);
+    ctx.out.let("unsigned", at.text(), base);
     each(ctx, static_cast<int>(offsets.size()), [&](Ex i) { body(i * run, at + rename(ctx, offsets, i)); });
 }
 

@@ -170,16 +170,16 @@ void wgmma_descriptors(Lowering& ctx, WarpGroups& w) {
     const int groups_m = w.split.m / 4, groups_n = w.split.n;
     const Ex group = ctx.pool.name(kernel::Type::i32, ctx.out.fresh("group"));
     if (groups_m * groups_n > 1)
-        ctx.out.let("const int", group.text(), ctx.pool.call(kernel::Type::i32, "uniform", {ctx.thread >> 7}));
+        ctx.out.let("int", group.text(), ctx.pool.uniform(kernel::Type::i32, "uniform", {ctx.thread >> 7}));
     const auto operand = [&](ir::ValueId v, const SharedLayout& l, bool is_a, Ex index, int64_t bytes) {
         TEGULA_CHECK(l.swizzle != 0 && l.shape.rank == w.rank, "wgmma reads swizzled tiles only");
         Ex address =
             ctx.pool.call(kernel::Type::u32, "shared_address", {ctx.pool.name(kernel::Type::other, name(ctx, v))});
         // Where lanes go different ways to start copies, compilers no longer see that they agree on a stage.
-        if (!ctx.packed.rings.empty()) address = u32(ctx.pool.call(kernel::Type::i32, "uniform", {i32(address)}));
+        if (!ctx.packed.rings.empty()) address = u32(ctx.pool.uniform(kernel::Type::i32, "uniform", {i32(address)}));
         if (index) address = address + index * bytes;
         const Ex variable = ctx.pool.name(kernel::Type::u64, ctx.out.fresh("operand"));
-        ctx.out.let("const unsigned long long", variable.text(), descriptor(address, l, w.k_major(l, is_a)));
+        ctx.out.let("unsigned long long", variable.text(), descriptor(address, l, w.k_major(l, is_a)));
         return variable;
     };
     if (w.smem_a) {

@@ -65,9 +65,9 @@ void arg_reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
     joined.types = {type_of(ctx, from), "int"};
     joined.join = [&](const std::vector<std::string>& a, const std::vector<std::string>& b) {
         ctx.out.open_block();
-        ctx.out.let("const " + type, "mine", raw(ctx, key + "(" + a[0] + ")"));
-        ctx.out.let("const " + type, "other", raw(ctx, key + "(" + b[0] + ")"));
-        ctx.out.let("const bool", "take",
+        ctx.out.let(type, "mine", raw(ctx, key + "(" + a[0] + ")"));
+        ctx.out.let(type, "other", raw(ctx, key + "(" + b[0] + ")"));
+        ctx.out.let("bool", "take",
                     raw(ctx, std::string("(other ") + (is_min ? "<" : ">") + " mine) | ((other == mine) & (" + b[1] +
                                  " < " + a[1] + "))"));
         for (size_t i = 0; i < 2; ++i) ctx.out.assign(raw(ctx, a[i]), raw(ctx, "take ? " + b[i] + " : " + a[i]));
@@ -111,10 +111,10 @@ void arg_reduce_staged(Lowering& ctx, ir::InstId id) {
             const std::string best_name = ctx.out.fresh("best"), chosen_name = ctx.out.fresh("chosen");
             const Ex best = int32(ctx, best_name), chosen = named(ctx, chosen_name);
             const auto key_at = [&](Ex i) { return ctx.pool.call(kernel::Type::other, key, {element(ctx, s, i)}); };
-            ctx.out.let("int", best_name, ctx.pool.number(0));
-            ctx.out.let(type, chosen_name, key_at(base));
+            ctx.out.var("int", best_name, ctx.pool.number(0));
+            ctx.out.var(type, chosen_name, key_at(base));
             const Ex k = open_rolled(ctx, ctx.out.fresh("k"), ctx.pool.number(1), ctx.pool.number(lines.n));
-            ctx.out.let("const " + type, "other", key_at(base + k * lines.inner));
+            ctx.out.let(type, "other", key_at(base + k * lines.inner));
             ctx.out.open_if(raw(ctx, std::string("other ") + (is_min ? "<" : ">") + " " + chosen_name));
             ctx.out.assign(chosen, named(ctx, "other"));
             ctx.out.assign(best, k);

@@ -60,7 +60,7 @@ void join_digits(Lowering& ctx, const ReducePlan::Step& step, const Joined& join
 void join_lanes(Lowering& ctx, const ReducePlan::Step& step, const Joined& joined) {
     const bool scatter = step.kind == ReducePlan::Step::scatter;
     const Ex upper = ctx.pool.name(kernel::Type::pred, ctx.out.fresh("upper"));
-    if (scatter) ctx.out.let("const bool", upper.text(), ne(ctx.thread & step.a, 0));
+    if (scatter) ctx.out.let("bool", upper.text(), ne(ctx.thread & step.a, 0));
     each_of(ctx, step.live, [&](Ex r) {
         std::vector<std::string> sent = elements(joined.names, r);
         for (size_t i = 0; i < sent.size() && scatter; ++i) {
@@ -137,7 +137,7 @@ void join_warps(Lowering& ctx, ir::InstId id, const ReducePlan::Step& step, cons
     int all = 0;
     for (int m : step.masks) all |= m;
     const std::string base = ctx.out.fresh("base");
-    ctx.out.let("const int", base, raw(ctx, "t & " + std::to_string(~(all * 32) & (group_threads(ctx) - 1))));
+    ctx.out.let("int", base, raw(ctx, "t & " + std::to_string(~(all * 32) & (group_threads(ctx) - 1))));
     each_row(ctx, step, [&](Ex r, Ex row) {
         const std::vector<std::string> part =
             join_parts(ctx, areas, (row * group_threads(ctx) + int32(ctx, base)).text(), step, joined);
@@ -158,7 +158,7 @@ void join_spread(Lowering& ctx, ir::InstId id, const ReducePlan::Step& step, con
     }
     const std::string first = ctx.out.fresh("first");
     const std::string warp = rows < warps ? "(t >> 5 & " + std::to_string(rows - 1) + ")" : "(t >> 5)";
-    ctx.out.let("const int", first, raw(ctx, warp + (share > 1 ? " * " + std::to_string(share) : "")));
+    ctx.out.let("int", first, raw(ctx, warp + (share > 1 ? " * " + std::to_string(share) : "")));
     std::vector<int> own;
     for (int k = 0; k < share; ++k) own.push_back(k);
     each_of(ctx, own, [&](Ex k) {

@@ -98,7 +98,7 @@ ReducePlan joined_pairs(Lowering& ctx, ir::InstId id, const ReducePlan& plan, co
         const Ex x = element(ctx, joined.names[0], ctx.pool.number(r));
         const std::string other = ctx.out.fresh("high");
         ctx.out.assign(x, raw(ctx, decoded("low_short", r)));
-        ctx.out.let("const float", other, raw(ctx, decoded("high_short", r)));
+        ctx.out.let("float", other, raw(ctx, decoded("high_short", r)));
         joined.join({x.text()}, {other});
     }
     return rest;

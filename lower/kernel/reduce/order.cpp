@@ -28,7 +28,7 @@ void lower_sort(Lowering& ctx, ir::InstId id) {
     // Pairs of line c are [c * width, (c + 1) * width).
     const std::string e_name = ctx.out.fresh("e"), k_name = ctx.out.fresh("k");
     const Ex e = open_elements(ctx, e_name, width * lines.lines()), k = int32(ctx, k_name);
-    ctx.out.let("const int", k_name, e % width);
+    ctx.out.let("int", k_name, e % width);
     const Ex place = line_base(lines, e / width) + k * lines.inner;
     ctx.out.assign(
         element(ctx, keys, e),
@@ -55,22 +55,28 @@ void sort_network(Lowering& ctx, int64_t width, int64_t columns, const std::stri
                   const std::string& type) {
     const std::string size_name = ctx.out.fresh("size"), step_name = ctx.out.fresh("step"), e_name = ctx.out.fresh("e");
     const Ex size = int32(ctx, size_name), step = int32(ctx, step_name);
-    ctx.out.open_for({"int", size_name, ctx.pool.number(2), le(size, width), size_name + " *= 2", 1});
-    ctx.out.open_for({"int", step_name, size / 2, gt(step, 0), step_name + " /= 2", 1});
+    ctx.out.open_for({"int",
+                      size_name,
+                      ctx.pool.number(2),
+                      le(size, width),
+                      {{size, ctx.pool.number(2), kernel::AssignOp::multiply}},
+                      1});
+    ctx.out.open_for(
+        {"int", step_name, size / 2, gt(step, 0), {{step, ctx.pool.number(2), kernel::AssignOp::divide}}, 1});
     const std::string e = open_elements(ctx, e_name, width / 2 * columns).text();
     // a: the pair whose bit `step` is clear.
-    ctx.out.let("const int", "a", raw(ctx, "(" + e + " & ~(" + step + " - 1)) * 2 + (" + e + " & (" + step + " - 1))"));
+    ctx.out.let("int", "a", raw(ctx, "(" + e + " & ~(" + step + " - 1)) * 2 + (" + e + " & (" + step + " - 1))"));
     const Ex a = int32(ctx, "a"), b = int32(ctx, "b");
-    ctx.out.let("const int", "b", a + step);
+    ctx.out.let("int", "b", a + step);
     const auto load = [&](const std::string& of, const char* name, const std::string& array, Ex at) {
-        ctx.out.let("const " + of, name, element(ctx, array, at));
+        ctx.out.let(of, name, element(ctx, array, at));
     };
     load(type, "x", keys, a);
     load(type, "y", keys, b);
     load("int", "i", order, a);
     load("int", "j", order, b);
-    ctx.out.let("const bool", "up", raw(ctx, "(a & " + size + ") == 0 || " + size + " == " + std::to_string(width)));
-    ctx.out.let("const bool", "after", raw(ctx, "(x > y) | ((x == y) & (i > j))"));
+    ctx.out.let("bool", "up", raw(ctx, "(a & " + size + ") == 0 || " + size + " == " + std::to_string(width)));
+    ctx.out.let("bool", "after", raw(ctx, "(x > y) | ((x == y) & (i > j))"));
     ctx.out.open_if(raw(ctx, "up == after"));
     ctx.out.assign(element(ctx, keys, a), named(ctx, "y"));
     ctx.out.assign(element(ctx, keys, b), named(ctx, "x"));
@@ -104,7 +110,7 @@ void lower_histogram(Lowering& ctx, ir::InstId id) {
         // Negative values are huge.
         const bool sign = ctx.fn.elem(in[0]).is_signed;
         ctx.out.let(
-            "const unsigned long long", v,
+            "unsigned long long", v,
             raw(ctx, std::string("(unsigned long long)") + (sign ? "(long long)" : "") + text_at(ctx, in[0], r)));
         const Ex bin = ctx.pool.name(kernel::Type::u64, v);
         ctx.out.when(both(condition, lt(bin, bins)));

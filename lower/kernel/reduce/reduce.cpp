@@ -72,7 +72,7 @@ void reduce_direct(Lowering& ctx, ir::InstId id, const ReducePlan& plan) {
 
 Ex line_start(Lowering& ctx, const Axis& lines, ir::ValueId to, Ex r) {
     const std::string out = ctx.out.fresh("base");
-    ctx.out.let("const int", out,
+    ctx.out.let("int", out,
                 ctx.pool.select(is_real(ctx, to, r), line_base(lines, number_at(ctx, to, r)), ctx.pool.number(0)));
     return ctx.pool.name(kernel::Type::i32, out);
 }
@@ -116,7 +116,7 @@ void reduce_chain(Lowering& ctx, ir::InstId id) {
     each_register(ctx, to, [&](Ex r) {
         const std::string acc = ctx.out.fresh("acc"), k_name = ctx.out.fresh("k");
         const Ex base = line_start(ctx, lines, to, r);
-        ctx.out.let(type_of(ctx, to), acc, element(ctx, s, base));
+        ctx.out.var(type_of(ctx, to), acc, element(ctx, s, base));
         const Ex k = open_rolled(ctx, k_name, ctx.pool.number(1), ctx.pool.number(lines.n));
         const std::string next = element(ctx, s, base + k * lines.inner).text();
         ctx.out.assign(named(ctx, acc), raw(ctx, ctx.formats.combine(kind, f, acc, next)));
@@ -128,7 +128,12 @@ void reduce_chain(Lowering& ctx, ir::InstId id) {
 
 Ex open_halves(Lowering& ctx, const std::string& name, int64_t half) {
     const Ex counter = int32(ctx, name);
-    ctx.out.open_for({"int", name, ctx.pool.number(half), gt(counter, 0), name + " >>= 1", 1});
+    ctx.out.open_for({"int",
+                      name,
+                      ctx.pool.number(half),
+                      gt(counter, 0),
+                      {{counter, ctx.pool.number(1), kernel::AssignOp::shift_right}},
+                      1});
     return counter;
 }
 
@@ -151,11 +156,11 @@ void reduce_tree(Lowering& ctx, ir::InstId id) {
                           e_name = ctx.out.fresh("e"), a_name = ctx.out.fresh("a");
         const Ex pairs = int32(ctx, pairs_name), e = int32(ctx, e_name), a = int32(ctx, a_name),
                  h = open_halves(ctx, h_name, half);
-        ctx.out.let("const int", pairs_name, joined_at(h, lines));
-        ctx.out.open_for({"int", e_name, ctx.thread, lt(e, pairs * lines.lines()),
-                          e_name + " += " + std::to_string(group_threads(ctx)), 1});
+        ctx.out.let("int", pairs_name, joined_at(h, lines));
+        ctx.out.open_for(
+            {"int", e_name, ctx.thread, lt(e, pairs * lines.lines()), {counted(e, group_threads(ctx))}, 1});
         // Neighbouring threads take neighbouring elements: the inner dimension first, then the axis.
-        ctx.out.let("const int", a_name, first_of_pair(lines, e, pairs));
+        ctx.out.let("int", a_name, first_of_pair(lines, e, pairs));
         const Ex x = element(ctx, s, a), other = element(ctx, s, a + h * lines.inner);
         ctx.out.assign(x, raw(ctx, ctx.formats.combine(kind, f, x.text(), other.text())));
         ctx.out.close();
@@ -208,7 +213,7 @@ void lower_contract(Lowering& ctx, ir::InstId id) {
     each_register(ctx, to, [&](Ex r) {
         const std::string acc = ctx.out.fresh("acc"), k_name = ctx.out.fresh("k");
         const Ex base = line_start(ctx, lines, to, r);
-        ctx.out.let(type_of(ctx, to), acc,
+        ctx.out.var(type_of(ctx, to), acc,
                     raw(ctx, ctx.formats.literal(ctx.fn.elem(to), encode(ctx.fn.elem(to), 0.0))));
         const Ex k = open_rolled(ctx, k_name, ctx.pool.number(0), ctx.pool.number(lines.n)),
                  at = base + k * lines.inner;

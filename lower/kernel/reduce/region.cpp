@@ -43,20 +43,23 @@ void region_body(Lowering& ctx, ir::BlockId id, const std::vector<std::string>& 
     for (size_t i = 0; i < results.size(); ++i) ctx.out.assign(named(ctx, results[i]), raw(ctx, name(ctx, yields[i])));
 }
 
-/// A strided loop over `count` (text) elements; in a region that meets, threads beyond the end repeat element 0 and
+/// A strided loop over `count` elements; in a region that meets, threads beyond the end repeat element 0 and
 /// keep nothing.
-void region_loop(Lowering& ctx, const std::string& count, bool together,
+void region_loop(Lowering& ctx, Ex count, bool together,
                  const std::function<void(const std::string& e, const std::string& keeps)>& body) {
-    const std::string e = ctx.out.fresh("e"), threads = std::to_string(group_threads(ctx));
-    ctx.out.line("#pragma unroll 1");
+    const std::string e = ctx.out.fresh("e");
+    const auto open = [&](const std::string& counter, Ex start) {
+        const Ex i = int32(ctx, counter);
+        ctx.out.open_for({"int", counter, start, lt(i, count), {counted(i, group_threads(ctx))}, 1});
+    };
     if (!together) {
-        ctx.out.open("for (int " + e + " = t; " + e + " < " + count + "; " + e + " += " + threads + ")");
+        open(e, ctx.thread);
         body(e, "");
         return ctx.out.close();
     }
     const std::string first = ctx.out.fresh("first"), on = ctx.out.fresh("on");
-    ctx.out.open("for (int " + first + " = 0; " + first + " < " + count + "; " + first + " += " + threads + ")");
-    ctx.out.line("const bool " + on + " = " + first + " + t < " + count + ";");
+    open(first, ctx.pool.number(0));
+    ctx.out.line("const bool " + on + " = " + first + " + t < " + count.text() + ";");
     ctx.out.line("const int " + e + " = " + on + " ? " + first + " + t : 0;");
     body(e, on);
     ctx.out.close();
@@ -83,7 +86,7 @@ void region_step(Lowering& ctx, const Region& region, const std::vector<std::str
         ctx.out.line(type_of(ctx, tiles[i]) + " " + values[i] + ";");
     }
     region_body(ctx, body, arguments, values);
-    if (!keeps.empty()) ctx.out.open("if (" + keeps + ")");
+    if (!keeps.empty()) ctx.out.open_if(raw(ctx, keeps));
     for (size_t i = 0; i < tiles.size(); ++i) ctx.out.line(to[i] + " = " + values[i] + ";");
     if (!keeps.empty()) ctx.out.close();
 }
@@ -117,11 +120,16 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
     if (lines.n > 1) {
         const std::string h = ctx.out.fresh("half"), pairs = ctx.out.fresh("pairs"),
                           inner = std::to_string(lines.inner);
-        ctx.out.line("#pragma unroll 1");
-        ctx.out.open("for (int " + h + " = " + std::to_string(half) + "; " + h + " > 0; " + h + " >>= 1)");
+        const Ex counter = int32(ctx, h);
+        ctx.out.open_for({"int",
+                          h,
+                          ctx.pool.number(half),
+                          gt(counter, 0),
+                          {{counter, ctx.pool.number(1), kernel::AssignOp::shift_right}},
+                          1});
         ctx.out.line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h +
                      " : " + std::to_string(lines.n) + " - " + h + ";");
-        region_loop(ctx, pairs + " * " + std::to_string(lines.lines()), together,
+        region_loop(ctx, int32(ctx, pairs) * lines.lines(), together,
                     [&](const std::string& e, const std::string& keeps) {
                         const std::string a = ctx.out.fresh("at"), row = "(" + pairs + " * " + inner + ")";
                         ctx.out.line("const int " + a + " = " + e + " / " + row + " * " +
@@ -131,7 +139,7 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
         sync(ctx);
         ctx.out.close();
     }
-    region_loop(ctx, std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
+    region_loop(ctx, ctx.pool.number(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
         const std::string a = ctx.out.fresh("at");
         ctx.out.line("const int " + a + " = " + line_base(lines, int32(ctx, e)).text() + ";");
         region_step(ctx, region, init, places(a), places(a), keeps);
@@ -156,12 +164,11 @@ void lower_scan_region(Lowering& ctx, ir::InstId id) {
     const std::vector<std::string> s = stage_operands(ctx, id);
     const auto places = [&](const std::string& number) { return elements(std::span(s).first(n), number); };
     sync(ctx);
-    region_loop(ctx, std::to_string(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
+    region_loop(ctx, ctx.pool.number(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
         const std::string base = ctx.out.fresh("base"), k = ctx.out.fresh("k"), at = ctx.out.fresh("at"),
                           stride = std::to_string(lines.inner);
         ctx.out.line("const int " + base + " = " + line_base(lines, int32(ctx, e)).text() + ";");
-        ctx.out.line("#pragma unroll 1");
-        ctx.out.open("for (int " + k + " = 1; " + k + " < " + std::to_string(lines.n) + "; ++" + k + ")");
+        open_rolled(ctx, k, ctx.pool.number(1), ctx.pool.number(lines.n));
         ctx.out.line("const int " + at + " = " + base + " + " +
                      (reverse ? "(" + std::to_string(lines.n - 1) + " - " + k + ")" : k) + " * " + stride + ";");
         region_step(ctx, region, places(at + (reverse ? " + " : " - ") + stride), places(at), places(at), keeps);

@@ -41,11 +41,11 @@ void lower_scan(Lowering& ctx, ir::InstId id) {
     const std::string c_name = ctx.out.fresh("c"), base_name = ctx.out.fresh("base"), acc = ctx.out.fresh("acc"),
                       k_name = ctx.out.fresh("k"), place_name = ctx.out.fresh("place");
     const Ex c = open_elements(ctx, c_name, lines.lines()), base = int32(ctx, base_name);
-    ctx.out.let("const int", base_name, line_base(lines, c));
-    ctx.out.let(type_of(ctx, to), acc, element(ctx, s, base + (reverse ? (lines.n - 1) * lines.inner : 0)));
+    ctx.out.let("int", base_name, line_base(lines, c));
+    ctx.out.var(type_of(ctx, to), acc, element(ctx, s, base + (reverse ? (lines.n - 1) * lines.inner : 0)));
     const Ex k = open_rolled(ctx, k_name, ctx.pool.number(1), ctx.pool.number(lines.n)),
              number = reverse ? ctx.pool.number(lines.n - 1) - k : k;
-    ctx.out.let("const int", place_name, base + number * lines.inner);
+    ctx.out.let("int", place_name, base + number * lines.inner);
     const Ex place = element(ctx, s, int32(ctx, place_name));
     ctx.out.assign(named(ctx, acc), raw(ctx, ctx.formats.combine(kind, f, acc, place.text())));
     ctx.out.assign(place, named(ctx, acc));
