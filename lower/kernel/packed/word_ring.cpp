@@ -186,7 +186,7 @@ void find_word_rings(Lowering& ctx) {
     }
 }
 
-/// Starts the copies of one trip, which `walk` of the lane points at.
+/// Starts the copies of one trip, which `walk` of the lane points at, and moves it on to the next.
 void issue_words(Lowering& ctx, const WordRing& ring, const std::string& stage) {
     const ir::ValueId tensor = ctx.fn.operands(ctx.fn.inst(ring.load.next))[0];
     std::string to;
@@ -203,6 +203,7 @@ void issue_words(Lowering& ctx, const WordRing& ring, const std::string& stage) 
                  ", " + ring.name + "_walk, " + bytes + ", " + number(ring.run) + ", " + ring.name + "_full + 8 * " +
                  stage + ");");
     ctx.out.close();
+    ctx.out.assign(named(ctx, ring.name + "_walk"), named(ctx, ring.name + "_step"), kernel::AssignOp::add);
 }
 
 /// In front of the loop: the first trips' copies, all but one stage of them. False: the load has no ring.
@@ -228,19 +229,15 @@ bool start_ring(Lowering& ctx, ir::InstId id) {
     }
     const int to_bytes = is_bit_addressed(ctx.fn.elem(part.tensor)) ? 3 : 0;
     const std::string lo = name(ctx, ring.load.lo), hi = name(ctx, ring.load.hi);
-    ctx.out.line("unsigned long long " + ring.name + "_walk = " + (sum >> to_bytes).text() + ";");
-    ctx.out.line("const unsigned long long " + ring.name +
-                 "_step = " + (piece_growth(ctx, id, members, pitches) >> to_bytes).text() + ";");
+    ctx.out.var("unsigned long long", ring.name + "_walk", sum >> to_bytes);
+    ctx.out.let("unsigned long long", ring.name + "_step", piece_growth(ctx, id, members, pitches) >> to_bytes);
     ctx.out.call(kernel::KernelOp::meet_warp);
     for (int ahead = 0; ahead + 1 < ring.stages; ++ahead) {
         const std::string far = "(unsigned long long)" + hi + " - (unsigned long long)" + lo + " > " +
                                 number(ahead * ring.load.step) + "ull";
         ctx.out.open_if(raw(ctx, lo + " < " + hi + (ahead ? " && " + far : "")));
-        const std::string stage = ctx.out.fresh("stage");
-        ctx.out.line("const unsigned " + stage + " = (" + ring.name + "_get + " + number(ahead) + ") % " +
-                     number(ring.stages) + ";");
-        issue_words(ctx, ring, stage);
-        ctx.out.line(ring.name + "_walk += " + ring.name + "_step;");
+        const Ex get = ctx.pool.name(kernel::Type::u32, ring.name + "_get");
+        issue_words(ctx, ring, ctx.out.constant("stage", (get + ahead) % ring.stages).text());
         ctx.out.close();
     }
     return true;
@@ -257,17 +254,14 @@ void take_words(Lowering& ctx, ir::InstId id) {
     const ir::ValueId v = ctx.fn.result(ctx.fn.inst(id)), carried = ring.load.carried;
     ctx.values.names[v.v] = ring.name + "_stages";
     const PackedView& view = ctx.packed.words.at(v.v).view;
-    const std::string get = ring.name + "_get", counter = name(ctx, ring.load.counter), array = name(ctx, carried),
-                      stages = number(ring.stages);
+    const Ex get = ctx.pool.name(kernel::Type::u32, ring.name + "_get");
+    const std::string counter = name(ctx, ring.load.counter), array = name(ctx, carried), stages = number(ring.stages);
     ctx.out.open_block();
     ctx.out.call(kernel::KernelOp::meet_warp);
     ctx.out.open_if(raw(ctx, "(unsigned long long)" + name(ctx, ring.load.hi) + " - (unsigned long long)" + counter +
                                  " > " + number((ring.stages - 1) * ring.load.step) + "ull"));
-    const std::string stage = ctx.out.fresh("stage");
-    ctx.out.line("const unsigned " + stage + " = " + get + " == 0 ? " + number(ring.stages - 1) + " : " + get +
-                 " - 1;");
-    issue_words(ctx, ring, stage);
-    ctx.out.line(ring.name + "_walk += " + ring.name + "_step;");
+    const Ex before = ctx.pool.select(eq(get, 0), ctx.pool.number(ring.stages - 1), get - 1);
+    issue_words(ctx, ring, ctx.out.constant("stage", before).text());
     ctx.out.close();
     ctx.out.line("mbarrier_wait(" + ring.name + "_full + 8 * " + get + ", " + ring.name + "_phase);");
     Part part = part_access(ctx, id);
@@ -292,7 +286,7 @@ void take_words(Lowering& ctx, ir::InstId id) {
     const std::string at = ring.name + "_area + ((t >> 5) * " + stages + " + " + get + ") * " + number(ring.stage) +
                            " + " + (bytes + (bits >> 3));
     const std::string from = ctx.out.fresh("from");
-    ctx.out.line("const unsigned char* const " + from + " = " + at + ";");
+    ctx.out.let_pointer("const unsigned char", from, raw(ctx, at));
     const std::vector<int> dims = part_dimensions(part.access);
     for (size_t k = 0; k < view.loads.size(); ++k) {
         int64_t offset = view.loads[k].offset;
@@ -303,9 +297,10 @@ void take_words(Lowering& ctx, ir::InstId id) {
                 by;
         }
         const std::string word = ctx.out.fresh("word");
-        ctx.out.line("const uint4 " + word + " = *(const uint4*)(" + from + " + " + number(offset) + ");");
+        ctx.out.let("uint4", word, pointee("const uint4", raw(ctx, from + " + " + number(offset))));
         for (int i = 0; i < 4; ++i)
-            ctx.out.line(array + "[" + number(static_cast<int64_t>(4 * k) + i) + "] = " + word + "." + "xyzw"[i] + ";");
+            ctx.out.assign(element(ctx, array, ctx.pool.number(static_cast<int64_t>(4 * k) + i)),
+                           raw(ctx, word + "." + "xyzw"[i]));
     }
     const bool loaded = ctx.packed.words.at(v.v).loaded;
     ctx.packed.words.at(ctx.fn.result(ctx.fn.inst(ring.load.first)).v).moved = shift;
