@@ -18,7 +18,8 @@ constexpr int kMany = 32;  ///< registers; fewer are carried along as operands
 
 /// The type of a register of the sum; `other`: float.
 kernel::Type sum_type(const Lowering& ctx, ir::ValueId sum) {
-    return text::is_native_float(ctx.fn.elem(sum)) ? kernel::Type::other : kernel::Type::i32;
+    if (text::is_native_float(ctx.fn.elem(sum))) return kernel::Type::other;
+    return ctx.fn.type(sum).elem == Fmt::u32 ? kernel::Type::u32 : kernel::Type::i32;
 }
 
 /// Is the loop's carried value only the accumulator of one wgmma product, whose sum is only handed on? That product.

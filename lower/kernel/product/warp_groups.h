@@ -38,6 +38,7 @@ struct WarpGroups {
     Ex fragments = {};            ///< A in registers: packed array, or registers that PTX knows by name
     std::string sum = {};  ///< PTX registers of a sum that a loop keeps (product/sum.cpp) or that a part has; empty: an
                            ///< array
+    bool unsigned_sum = false;  ///< u32, which the instruction computes as i32
     size_t batches = 1;
     std::vector<TileLayout::Point> tiles;  ///< first element of each tile of 64 rows, batch by batch
     struct Piece {
@@ -52,7 +53,8 @@ struct WarpGroups {
     bool packed_sum() const { return row->acc == Fmt::f16; }
     /// The type of a sum's register; `other`: float.
     kernel::Type sum_type() const {
-        return packed_sum() ? kernel::Type::u32 : row->acc == Fmt::i32 ? kernel::Type::i32 : kernel::Type::other;
+        if (row->acc == Fmt::i32) return unsigned_sum ? kernel::Type::u32 : kernel::Type::i32;
+        return packed_sum() ? kernel::Type::u32 : kernel::Type::other;
     }
     /// Bytes from the operand's first element to that of step `s` and row or column `x` of the tile's batch.
     int64_t at_a(const TileLayout::Point& tile, int64_t x, int s) const {

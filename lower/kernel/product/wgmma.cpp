@@ -216,6 +216,7 @@ void wgmma_product(Lowering& ctx, ir::InstId id) {
     w.a = ctx.fn.operands(inst)[0];
     w.b = ctx.fn.operands(inst)[1];
     w.result = ctx.fn.result(inst);
+    w.unsigned_sum = ctx.fn.type(w.result).elem == Fmt::u32;
     const Shape &sa = ctx.fn.type(w.a).shape, &sd = ctx.fn.type(w.result).shape;
     w.rank = sd.rank;
     TEGULA_CHECK(takes_codes(ctx, w.row->a, w.a) && takes_codes(ctx, w.row->b, w.b),
