@@ -36,7 +36,8 @@ struct RingState {
     bool taken = false, released = false;  ///< since the counter moved on
     int outstanding = 0;                   ///< stages taken and not given back
     friend bool operator==(const RingState&, const RingState&) = default;
-    bool idle() const { return !ready && !filled && !taken && !released && outstanding == 0; }
+    bool fills() const { return ready || filled; }
+    bool idle() const { return !fills() && !taken && !released && outstanding == 0; }
 };
 
 struct State {
@@ -484,7 +485,7 @@ private:
                     for (State& s : out) plain(i, item, s);
                     if (item.leaves && !breaks_.empty())
                         for (const State& s : out) add(breaks_.back(), s);
-                    for (size_t k = 0; item.returns && k < out.size(); ++k) finish(out[k]);
+                    for (size_t k = 0; item.returns && k < out.size(); ++k) finish(out[k], true);
                     if (item.returns) out.clear();
                     for (const Range& body : item.bodies) out = walk(body, std::move(out));
                     break;
@@ -795,14 +796,18 @@ private:
 
     // ---- ends ----
 
-    void idle(int i, const State& s) {
-        for (size_t r = 0; r < rings_.size(); ++r)
-            if (!rings_[r].in_text && !s.rings[r].idle())
-                p_.problem(i, "ends with a stage of the ring " + p_.kernel.rings[r].name +
-                                  " that is waited for, filled or taken");
+    /// Before a thread ends `early`, only other CTAs ask for the stages that it has taken.
+    void idle(int i, const State& s, bool early = false) {
+        for (size_t r = 0; r < rings_.size(); ++r) {
+            const Ring& ring = p_.kernel.rings[r];
+            const RingState& state = s.rings[r];
+            const bool done = early && ring.peer_empty.empty() ? !state.fills() : state.idle();
+            if (!rings_[r].in_text && !done)
+                p_.problem(i, "ends with a stage of the ring " + ring.name + " that is waited for, filled or taken");
+        }
     }
-    void finish(const State& s) {
-        idle(kNone, s);
+    void finish(const State& s, bool early = false) {
+        idle(kNone, s, early);
         for (size_t q = 0; q < s.lines.size(); ++q) {
             if (static_cast<Queue>(q) == Queue::barrier) continue;
             for (const Group& g : s.lines[q].groups)

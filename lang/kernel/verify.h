@@ -23,7 +23,7 @@ struct Problem {
 /// - Asynchronous work is committed and awaited before its result is read, its source written, a register of a
 ///   product touched, and before the kernel ends. A fence stands between a register's last use and the product that
 ///   takes it. A barrier is initialised, and all threads know, before it is used.
-/// - Rings are taken and given back in step on every path.
+/// - Rings are taken and given back in step on every path; who returns early may keep stages of its own CTA.
 /// Of queues, barriers and rings that text handles, nothing is said. Loops are followed until nothing changes, work
 /// that branches leave behind is joined where they leave as many groups.
 std::vector<Problem> verify(const Kernel& kernel);

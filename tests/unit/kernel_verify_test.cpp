@@ -694,6 +694,57 @@ TEST(KernelVerify, MemoryBehindConstPointers) {
     EXPECT_NE(kernel([](Maker& m, Pool&) { return m.other("s"); }).find("s is const"), std::string::npos);
 }
 
+/// Who returns early keeps a stage that it has taken, where no other CTA waits for it. What it fills nobody awaits.
+TEST(KernelVerify, StagesOfThreadsThatReturnEarly) {
+    enum class Returns { never, filling, taking };
+    const auto kernel = [](Returns returns, bool peers) {
+        Pool pool;
+        Maker m(pool);
+        Builder& b = m.b;
+        m.kernel.threads = 160;
+        m.kernel.rings.push_back({"a", 2, "full", "empty", peers ? "peer_empty" : "", "put", "put_phase", "get", "get_phase"});
+        b.let("unsigned", "full", m.shared(m.n(4096)));
+        b.let("unsigned", "empty", m.u32("full") + 16);
+        const Ex given = m.u32(peers ? "peer_empty" : "empty");
+        m.barriers("full", "empty", 2, 4);
+        if (peers) b.let("unsigned", "peer_empty", pool.call(Type::u32, "address_in_cluster", {m.u32("empty"), m.u32("first")}));
+        b.call(peers ? K::cluster_arrive : K::meet_cta);
+        if (peers) b.call(K::cluster_wait);
+        const auto leave = [&](Returns now) {
+            if (returns != now) return;
+            b.open_if(gt(m.i32("n"), 0));
+            b.leave();
+            b.close();
+        };
+        b.open_role({"producer", 128, 160, 0, ge(m.t(), 128), {}});
+        b.open_if(eq(m.t(), 128));
+        m.counters({"put", "put_phase"});
+        b.call(K::mbarrier_wait, {m.u32("empty") + m.u32("put") * 8, m.u32("put_phase") ^ 1});
+        b.call(K::mbarrier_expect, {m.u32("full") + m.u32("put") * 8, m.n(4096)});
+        leave(Returns::filling);
+        b.call(K::tma_load, {m.other("tma_load"), m.shared(m.u32("put") * 2048), m.other("map"), m.u32("full") + m.u32("put") * 8, m.n(0)});
+        b.call(K::advance, {m.u32("put"), m.n(2), m.u32("put_phase")});
+        b.close();
+        b.next_role({"consumers", 0, 128, 0, {}, {}});
+        m.counters({"get", "get_phase"});
+        b.call(K::mbarrier_wait, {m.u32("full") + m.u32("get") * 8, m.u32("get_phase")});
+        leave(Returns::taking);
+        b.call(K::meet_warp);
+        b.when(eq(m.lane(), 0));
+        b.call(peers ? K::mbarrier_arrive_at : K::mbarrier_arrive, {given + m.u32("get") * 8});
+        b.call(K::advance, {m.u32("get"), m.n(2), m.u32("get_phase")});
+        b.close();
+        return told(verify(m.kernel));
+    };
+    const char* reason = "ends with a stage of the ring a";
+    for (const bool peers : {false, true}) {
+        EXPECT_EQ(kernel(Returns::never, peers), "");
+        EXPECT_NE(kernel(Returns::filling, peers).find(reason), std::string::npos);
+    }
+    EXPECT_EQ(kernel(Returns::taking, false), "");
+    EXPECT_NE(kernel(Returns::taking, true).find(reason), std::string::npos);
+}
+
 /// Some programs end early; what they have is given back there, too.
 TEST(KernelVerify, SomeProgramsEndEarly) {
     const auto kernel = [](bool gives, bool stores) {
