@@ -178,7 +178,7 @@ void lower_cast(Lowering& ctx, ir::InstId id) {
         declare(ctx, v);
         const int per = codes_per_word(*decode_target(ctx.fn.type(v).elem));
         const Ex words = array(ctx, "unsigned", "codes", registers(ctx, v) / per);
-        decode_words(ctx, inst, [&](int w) { return element(words, ctx.pool.number(w)).text(); });
+        decode_words(ctx, inst, [&](int w) { return element(words, ctx.pool.number(w)); });
         return each_register(ctx, v, [&](Ex r) {
             ctx.out.assign(element(ctx, name(ctx, v), r), raw(ctx, part_of_word(ctx, words.text(), per, r, to)));
         });

@@ -29,7 +29,8 @@ const Decoding& decoding(Lowering& ctx, const ir::Inst& cast);  ///< no calls: n
 void place_pair_table(Lowering& ctx);
 void fill_pair_table(Lowering& ctx);
 std::string decode_function(Lowering& ctx, const DecodePlan& plan);
-void decode_words(Lowering& ctx, const ir::Inst& cast, const std::function<std::string(int pair)>& to);
+/// `to`: the words of one array.
+void decode_words(Lowering& ctx, const ir::Inst& cast, const std::function<Ex(int pair)>& to);
 
 // ---- 16-bit floats in pairs ----
 void find_pairs(Lowering& ctx);
@@ -42,7 +43,7 @@ bool make_pairs(Lowering& ctx, ir::InstId id);              ///< false: it makes
 bool decode_elements(Lowering& ctx, const ir::Inst& cast);  ///< false: it decodes none
 /// 32 bits of consecutive registers of a product's operand.
 std::string fragment_word(Lowering& ctx, ir::ValueId v, Ex first);
-std::string pair_at(Lowering& ctx, ir::ValueId v, Ex first);  ///< the word of registers first (even) and first + 1
+Ex pair_at(Lowering& ctx, ir::ValueId v, Ex first);  ///< the word of registers first (even) and first + 1
 
 // ---- casts of pairs ----
 void cast_pairs(Lowering& ctx, ir::ValueId to, ir::ValueId from, const std::string& function);

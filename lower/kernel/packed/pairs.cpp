@@ -148,10 +148,11 @@ std::string part_of_word(Lowering& ctx, const std::string& words, int per, Ex r,
            ")";
 }
 
-std::string pair_at(Lowering& ctx, ir::ValueId v, Ex first) {
-    if (is_pairs(ctx, v)) return name(ctx, v) + "[" + (first >> 1).text() + "]";
+Ex pair_at(Lowering& ctx, ir::ValueId v, Ex first) {
+    if (is_pairs(ctx, v)) return element(ctx, name(ctx, v), first >> 1);
     ctx.formats.need("pairs");
-    return "two_shorts(" + text_at(ctx, v, first) + ", " + text_at(ctx, v, first + 1) + ")";
+    const std::string low = text_at(ctx, v, first), high = text_at(ctx, v, first + 1);
+    return ctx.pool.text(kernel::Type::other, "two_shorts(" + low + ", " + high + ")", true);
 }
 
 /// A cast of packed codes whose result is wanted element by element, for shared memory above all. false: it is none.
@@ -162,10 +163,10 @@ bool decode_elements(Lowering& ctx, const ir::Inst& cast) {
     const int per = codes_per_word(*decode_target(ctx.fn.type(v).elem));
     const std::string words = ctx.out.fresh("decoded");
     declare(ctx, v);
-    ctx.out.line("unsigned " + words + "[" + number(registers(ctx, v) / per) + "];");
-    decode_words(ctx, cast, [&](int w) { return words + "[" + number(w) + "]"; });
+    ctx.out.declare("unsigned", words, registers(ctx, v) / per);
+    decode_words(ctx, cast, [&](int w) { return element(ctx, words, ctx.pool.number(w)); });
     each_register(ctx, v, [&](Ex r) {
-        ctx.out.line(name(ctx, v) + "[" + r.text() + "] = " + part_of_word(ctx, words, per, r, f) + ";");
+        ctx.out.assign(element(ctx, name(ctx, v), r), raw(ctx, part_of_word(ctx, words, per, r, f)));
     });
     return true;
 }
@@ -180,13 +181,12 @@ bool make_pairs(Lowering& ctx, ir::InstId id) {
     const int pairs = registers(ctx, v) / 2;
     declare(ctx, v);
     if (inst.op == Op::cast) {
-        decode_words(ctx, inst, [&](int p) { return name(ctx, v) + "[" + number(p) + "]"; });
+        decode_words(ctx, inst, [&](int p) { return element(ctx, name(ctx, v), ctx.pool.number(p)); });
         return true;
     }
     if (const std::vector<int> moved = moved_pairs(ctx, id); !moved.empty()) {
         each(ctx, pairs, [&](Ex p) {
-            ctx.out.line(name(ctx, v) + "[" + p + "] = " + name(ctx, operands[0]) + "[" + rename(ctx, moved, p).text() +
-                         "];");
+            ctx.out.assign(element(ctx, name(ctx, v), p), element(ctx, name(ctx, operands[0]), rename(ctx, moved, p)));
         });
         return true;
     }
@@ -204,9 +204,9 @@ bool make_pairs(Lowering& ctx, ir::InstId id) {
                                   pair_instruction(inst.op, bf16, ctx.fn.gpu->arch->number)),
                          "INPUTS", inputs));
     each(ctx, pairs, [&](Ex p) {
-        std::string arguments;
-        for (const ir::ValueId o : operands) arguments += (arguments.empty() ? "" : ", ") + pair_at(ctx, o, p * 2);
-        ctx.out.line(name(ctx, v) + "[" + p + "] = " + function + "(" + arguments + ");");
+        std::vector<Ex> arguments;
+        for (const ir::ValueId o : operands) arguments.push_back(pair_at(ctx, o, p * 2));
+        ctx.out.assign(element(ctx, name(ctx, v), p), ctx.pool.call(kernel::Type::u32, function, arguments));
     });
     return true;
 }

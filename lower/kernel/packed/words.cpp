@@ -43,6 +43,9 @@ std::string hex(uint32_t v) {
     return out;
 }
 
+/// Word w of an array of them.
+Ex word(Lowering& ctx, const std::string& array, int w) { return element(ctx, array, ctx.pool.number(w)); }
+
 /// What PTX calls a step's value, its operands and the number of the thread that it takes.
 struct StepNames {
     std::string to, a, b, c, thread_number;
@@ -280,7 +283,7 @@ bool load_words(Lowering& ctx, ir::InstId id) {
     const PackedView& view = found->second.view;
     const bool loaded = found->second.loaded;
     const std::string array = words_name(ctx, v);
-    ctx.out.line("unsigned " + array + "[" + number(view.words()) + "];");
+    ctx.out.declare("unsigned", array, view.words());
     ctx.out.open_block();
     Part part = part_access(ctx, id);
     part.whole = both(part.fixed, part.whole);
@@ -311,9 +314,7 @@ bool load_words(Lowering& ctx, ir::InstId id) {
             at = at + (u64(layout_value(ctx, members[m].part[LayoutPieces::register_], part.tensor, of_register)) *
                            pitches[m] >>
                        to_bytes);
-        const std::string name = ctx.out.fresh("run");
-        ctx.out.line("const unsigned long long " + name + " = " + at.text() + ";");
-        run = ctx.pool.name(kernel::Type::u64, name);
+        run = ctx.out.constant("run", at);
     }
     found->second.moved = shift;
     const auto offset = [&](const PackedView::Load& load) { return runs.at(load.reg) + load.offset; };
@@ -337,7 +338,7 @@ bool load_words(Lowering& ctx, ir::InstId id) {
     ctx.out.close();
     if (found->second.only) return true;
     declare(ctx, v);
-    each_register(ctx, v, [&](Ex r) { ctx.out.line(name(ctx, v) + "[" + r.text() + "] = " + field(ctx, v, r) + ";"); });
+    each_register(ctx, v, [&](Ex r) { ctx.out.assign(element(ctx, name(ctx, v), r), raw(ctx, field(ctx, v, r))); });
     return true;
 }
 
@@ -354,7 +355,7 @@ void load_all_words(Lowering& ctx, const Part& part, const PackedView& view, con
         caching.stem = view.most_shift ? "_ahead" : "_stream";
     }
     for (size_t k = 0; k < view.loads.size(); ++k) {
-        const std::string to = array + "[" + number(static_cast<int64_t>(k) * view.grain / 4) + "]";
+        const int first = static_cast<int>(k) * view.grain / 4;
         const Ex at = offset(view.loads[k]);
         std::string guard;
         if (guarded) {
@@ -362,17 +363,15 @@ void load_all_words(Lowering& ctx, const Part& part, const PackedView& view, con
             guard = ", " + both(part.fixed, lt(at, bytes)).text() + ", " + zeros;
         }
         const std::string base = name(ctx, part.tensor);
-        const std::string value = access_function(ctx, type, true, guarded, caching) + "((const unsigned char*)" +
-                                  base + " + (" + at.text() + ")" + guard + ")";
+        const Ex value = raw(ctx, access_function(ctx, type, true, guarded, caching) + "((const unsigned char*)" +
+                                      base + " + (" + at.text() + ")" + guard + ")");
         if (view.grain == 4) {
-            ctx.out.line(to + " = " + value + ";");
+            ctx.out.assign(word(ctx, array, first), value);
             continue;
         }
-        const std::string word = ctx.out.fresh("word");
-        ctx.out.line("const " + type + " " + word + " = " + value + ";");
+        const Ex loaded = constant(ctx, type, "word", value);
         for (int i = 0; i < view.grain / 4; ++i)
-            ctx.out.line(array + "[" + number(static_cast<int64_t>(k) * view.grain / 4 + i) + "] = " + word + "." +
-                         "xyzw"[i] + ";");
+            ctx.out.assign(word(ctx, array, first + i), raw(ctx, loaded.text() + "." + "xyzw"[i]));
     }
 }
 
@@ -382,12 +381,10 @@ void clear_outside(Lowering& ctx, const Part& part, const PackedView& view, cons
     std::vector<std::string> masks(static_cast<size_t>(view.words()));
     const auto add = [&](size_t w, const std::string& mask) { masks[w] += (masks[w].empty() ? "" : " & ") + mask; };
     if (view.outside && !part.fixed.is_true()) {
-        const std::string fixed = ctx.out.fresh("inside");
-        ctx.out.line("const unsigned " + fixed + " = " + part.fixed + " ? 0xffffffffu : 0u;");
-        for (size_t w = 0; w < masks.size(); ++w) add(w, fixed);
+        const Ex fixed = constant(ctx, "unsigned", "inside", raw(ctx, part.fixed + " ? 0xffffffffu : 0u"));
+        for (size_t w = 0; w < masks.size(); ++w) add(w, fixed.text());
     }
-    std::string by;
-    if (moved) ctx.out.line("const int " + (by = ctx.out.fresh("shift")) + " = " + moved.text() + ";");
+    const std::string by = moved ? constant(ctx, "int", "shift", moved).text() : std::string();
     for (size_t a = 0; a < part.axes.size(); ++a) {
         if (part.access.axes[a].kind == ir::Access::index || !part.axes[a].size) continue;
         std::set<std::string> solid;
@@ -427,8 +424,6 @@ std::vector<std::string> inside_masks(Lowering& ctx, const Part& part, const Pac
         const std::vector<std::pair<int64_t, uint32_t>> key(bits.begin(), bits.end());
         std::string& mask = masks[key];
         if (mask.empty()) {
-            mask = ctx.out.fresh("inside");
-            if (key.size() == 1) solid.insert(mask);
             std::string text;
             for (const auto& [coordinate, ones] : key) {
                 const Ex c = thread_part(ctx, l, axis.dim) + coordinate;
@@ -436,7 +431,8 @@ std::vector<std::string> inside_masks(Lowering& ctx, const Part& part, const Pac
                     axis.count ? lt(u32(c - axis.low), u32(axis.count)) : within(axis.start + c, axis.size);
                 text += (text.empty() ? "" : " | ") + ("(" + inside.text() + " ? " + hex(ones) + "u : 0u)");
             }
-            ctx.out.line("const unsigned " + mask + " = " + (text.empty() ? "0u" : text) + ";");
+            mask = constant(ctx, "unsigned", "inside", raw(ctx, text.empty() ? "0u" : text)).text();
+            if (key.size() == 1) solid.insert(mask);
         }
         out.push_back(mask);
     }
@@ -459,8 +455,7 @@ void move_masks(Lowering& ctx, const PackedView& view, std::vector<std::string>&
                 continue;
             }
             std::string& mask = made[{below, own}];
-            if (mask.empty())
-                ctx.out.line("const unsigned " + (mask = ctx.out.fresh("inside")) + " = " + text(below, own) + ";");
+            if (mask.empty()) mask = constant(ctx, "unsigned", "inside", raw(ctx, text(below, own))).text();
             out.push_back(mask);
         }
         masks = std::move(out);
@@ -475,33 +470,30 @@ void move_masks(Lowering& ctx, const PackedView& view, std::vector<std::string>&
 
 /// Bits of a word where the mask has none become those of the code of what is outside.
 void keep_inside(Lowering& ctx, const PackedView& view, const std::string& array, int w, const std::string& mask) {
-    const std::string word = array + "[" + number(w) + "]";
-    if (view.outside == 0) return ctx.out.line(word + " &= " + mask + ";");
+    const Ex place = word(ctx, array, w);
+    if (view.outside == 0) return ctx.out.assign(place, raw(ctx, mask), kernel::AssignOp::bit_and);
     const int per = view.grain / 4;
     const int64_t first = 8 * view.loads[static_cast<size_t>(w / per)].offset + 32 * (w % per);
     uint32_t code = 0;
     for (int bit = 0; bit < 32; ++bit)
         code |= static_cast<uint32_t>(view.outside >> (first + bit) % static_cast<int64_t>(view.bits) & 1) << bit;
-    ctx.out.line(word + " = (" + word + " & " + mask + ") | (" + hex(code) + "u & ~" + mask + ");");
+    ctx.out.assign(place, raw(ctx, "(" + place + " & " + mask + ") | (" + hex(code) + "u & ~" + mask + ")"));
 }
 
 /// Every word down by the thread's number of bits, which come from the word behind it.
 void shift_words(Lowering& ctx, const PackedView& view, const std::string& from, const std::string& to, Ex shift) {
-    const std::string by = ctx.out.fresh("shift");
-    ctx.out.line("const int " + by + " = " + shift.text() + ";");
+    const Ex by = constant(ctx, "int", "shift", shift), none = ctx.pool.constant(kernel::Type::u32, 0);
     const int words = view.words();
-    const auto word = [&](const std::string& array, int w) {
-        return w < words ? array + "[" + number(w) + "]" : std::string("0u");
-    };
+    const auto at = [&](const std::string& array, int w) { return w < words ? word(ctx, array, w) : none; };
     const bool whole = view.most_shift >= 32;
     if (whole)
         for (int w = 0; w < words; ++w)
-            ctx.out.line(word(to, w) + " = " + by + " >= 32 ? " + word(from, w + 1) + " : " + word(from, w) + ";");
+            ctx.out.assign(at(to, w), ctx.pool.select(ge(by, 32), at(from, w + 1), at(from, w)));
     const std::string& source = whole ? to : from;
     const std::string down = funnel(ctx) + "_down";
     for (int w = 0; w < words; ++w)
-        ctx.out.line(word(to, w) + " = " + down + "(" + word(source, w) + ", " + word(source, w + 1) + ", " + by +
-                     (whole ? " & 31" : "") + ");");
+        ctx.out.assign(at(to, w), ctx.pool.call(kernel::Type::u32, down,
+                                                {at(source, w), at(source, w + 1), whole ? by & 31 : by}));
 }
 
 // ---- decoding ----
@@ -554,13 +546,16 @@ void fill_pair_table(Lowering& ctx) {
     const Ex i = int32(ctx, "i");
     ctx.out.open_for(
         {"int", "i", ctx.thread, lt(i, kPairEntries * kPairCopies / 4), {counted(i, ctx.kernel.threads)}, 4});
-    ctx.out.line("const unsigned pair = " + values + "[i >> 3 & 15] | (unsigned)" + values + "[i >> 7] << 16;");
-    ctx.out.line("((uint4*)(" + table + "))[i] = uint4{pair, pair, pair, pair};");
+    const auto value = [&](Ex code) { return ctx.pool.index(kernel::Type::i32, named(ctx, values), code); };
+    ctx.out.let("unsigned", "pair", value(i >> 3 & 15) | u32(value(i >> 7)) << 16);
+    const Ex rows = ctx.pool.text(kernel::Type::other, "((uint4*)(" + table + "))", true);
+    ctx.out.assign(element(rows, i), raw(ctx, "uint4{pair, pair, pair, pair}"));
     ctx.out.close();
     ctx.out.call(kernel::KernelOp::meet_cta);
     ctx.packed.lane_pairs = ctx.out.fresh("pairs");
     // Behind the barrier for the compiler, too: what looks up takes the address from here.
-    ctx.out.line("unsigned " + ctx.packed.lane_pairs + " = shared_address(" + table + ") + (t & 31) * 4;");
+    const Ex address = ctx.pool.text(kernel::Type::u32, "shared_address(" + table + ")", true);
+    ctx.out.var("unsigned", ctx.packed.lane_pairs, address + (ctx.thread & 31) * 4);
     ctx.out.line("asm volatile(\"mov.b32 %0, %0;\" : \"+r\"(" + ctx.packed.lane_pairs + ") :: \"memory\");");
 }
 
@@ -613,37 +608,38 @@ std::string decode_function(Lowering& ctx, const DecodePlan& plan) {
 }
 
 /// A cast of words to words of pairs of 16-bit floats or of four bytes.
-void decode_words(Lowering& ctx, const ir::Inst& cast, const std::function<std::string(int pair)>& to) {
+void decode_words(Lowering& ctx, const ir::Inst& cast, const std::function<Ex(int pair)>& to) {
     const ir::ValueId from = ctx.fn.operands(cast)[0];
     std::string array = words_name(ctx, from);
     const Decoding& how = decoding(ctx, cast);
     if (how.shifts) {
         const PackedView& view = ctx.packed.words.at(from.v).view;
         const std::string placed = ctx.out.fresh("placed");
-        ctx.out.line("unsigned " + placed + "[" + number(view.words()) + "];");
+        ctx.out.declare("unsigned", placed, view.words());
         shift_words(ctx, view, array, placed, moved_bits(ctx, from));
         array = placed;
     }
-    std::string moved;
-    std::map<std::string, std::string> numbers;  // names by text
-    const auto number_text = [&](const DecodePlan& plan, const ThreadNumber& n) {
-        if (moved.empty())
-            ctx.out.line("const int " + (moved = ctx.out.fresh("moved")) + " = " + moved_bits(ctx, from) + ";");
+    Ex moved;
+    std::map<std::string, Ex> numbers;  // by text
+    const auto thread_number = [&](const DecodePlan& plan, const ThreadNumber& n) {
+        if (!moved) moved = constant(ctx, "int", "moved", raw(ctx, moved_bits(ctx, from).atom()));
         const std::string by = "(" + moved + " - " + number(plan.residue) + ")";
         const std::string text = n.selects ? "(unsigned)((" + by + " >> 3) - " + int64_text(plan.first_byte) +
                                                  ") * 0x1111u + " + hex(n.constant) + "u"
                                            : "(unsigned)(" + by + " & 7) + " + number(n.constant) + "u";
-        std::string& name = numbers[text];
-        if (name.empty()) ctx.out.line("const unsigned " + (name = ctx.out.fresh("number")) + " = " + text + ";");
-        return name;
+        Ex& made = numbers[text];
+        if (!made) made = constant(ctx, "unsigned", "number", raw(ctx, text));
+        return made;
     };
     for (const DecodeCall& call : how.calls) {
-        std::string arguments;
-        for (const int p : call.pairs) arguments += (arguments.empty() ? "" : ", ") + to(p);
-        for (const int w : call.words) arguments += ", " + array + "[" + number(w) + "]";
-        for (const ThreadNumber& n : call.plan->numbers) arguments += ", " + number_text(*call.plan, n);
-        if (call.plan->looks_up()) arguments += ", " + ctx.packed.lane_pairs;
-        ctx.out.line(decode_function(ctx, *call.plan) + "(" + arguments + ");");
+        std::vector<Ex> operands;
+        for (const int p : call.pairs) operands.push_back(to(p));
+        for (const int w : call.words) operands.push_back(word(ctx, array, w));
+        for (const ThreadNumber& n : call.plan->numbers) operands.push_back(thread_number(*call.plan, n));
+        if (call.plan->looks_up()) operands.push_back(named(ctx, ctx.packed.lane_pairs));
+        // All words that it writes are of the first one's array.
+        operands.insert(operands.begin(), named(ctx, decode_function(ctx, *call.plan)));
+        ctx.out.call(kernel::KernelOp::ptx, std::move(operands));
     }
 }
 

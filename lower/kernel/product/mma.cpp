@@ -180,7 +180,7 @@ std::string packed(Lowering& ctx, const std::string& array, const Format& f, Ex 
 
 std::string fragment_word(Lowering& ctx, ir::ValueId v, Ex first) {
     if (is_quads(ctx, v)) return name(ctx, v) + "[" + (first / 4).text() + "]";
-    return is_pairs(ctx, v) ? pair_at(ctx, v, first) : packed(ctx, name(ctx, v), ctx.fn.elem(v), first);
+    return is_pairs(ctx, v) ? pair_at(ctx, v, first).text() : packed(ctx, name(ctx, v), ctx.fn.elem(v), first);
 }
 
 std::string word_of(Lowering& ctx, const std::array<std::string, 4>& bytes) {
