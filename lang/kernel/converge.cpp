@@ -56,7 +56,7 @@ private:
         for (const Mention& m : all) out = std::min(out, of_name(item, m));
         return out;
     }
-    /// Of a text: whatever it names.
+    /// Of a text or a call: whatever it names.
     int of_touches(const Item& item) const {
         int out = kEverybody;
         for (const Touch& t : item.touches) {
@@ -202,18 +202,17 @@ private:
     }
     void visit(Item& item, const Path& path, const Call& s) {
         const Row& row = *s.row;
-        int agreement = row.has(VARIES) ? 1 : path.spread;
-        for (const Touch& t : item.touches)
-            if (t.variable != kNone && !t.written)
-                agreement = std::min(agreement, p_.variables[static_cast<size_t>(t.variable)].agreement);
-        if (gives(row) || row.has(COUNTS)) define_written(item, agreement);
+        if (gives(row) || row.has(COUNTS))
+            define_written(item, row.has(VARIES) ? 1 : std::min(of_touches(item), path.spread));
         if (final_ && row.operands.takes(s.operands.size())) check(path, s);
     }
     void visit(Item& item, const Path& path, const Break& s) { leave(path, of(item, s.when)); }
     void visit(Item&, const Path&, const Return&) {}
 
     static bool gives(const Row& row) {
-        return std::ranges::find(row.operands.word, Operand::result) != row.operands.word.end();
+        return std::ranges::any_of(row.operands.word, [](Operand o) {
+            return o == Operand::result || o == Operand::results || o == Operand::sum;
+        });
     }
     bool is_group(const Path& path) const {
         return (path.first == 0 && path.end == p_.kernel.threads) ||

@@ -5,9 +5,9 @@ namespace tegula::kernel {
 
 namespace {
 
-constexpr std::string_view kWords[] = {"any",    "number", "wide",     "constant",  "newer",   "count",
-                                       "result", "sum",    "counter",  "area_from", "area_to", "barrier",
-                                       "peer",   "map",    "function", "type",      "named",   "form"};
+constexpr std::string_view kWords[] = {"any",    "number",   "wide",    "constant",  "newer",   "count",   "results",
+                                       "result", "sum",      "counter", "area_from", "area_to", "barrier", "peer",
+                                       "map",    "function", "type",    "named",     "form"};
 
 /// A word that names no operand ends the build: throw is no constant expression.
 constexpr Operand operand_of(std::string_view word) {

@@ -20,6 +20,7 @@ enum class Operand : uint8_t {
     constant,   ///< a number that the compiler knows
     newer,      ///< such a number: groups that may be on their way; -1: all. Printed only by texts that name it
     count,      ///< such a number: threads that meet
+    results,    ///< such a number: so many of the operands behind it are results, whatever their word is; not printed
     result,     ///< a variable or registers, written
     sum,        ///< the same, read and written
     counter,    ///< a variable of a ring, read and written
@@ -94,6 +95,6 @@ struct Row {
 
 std::span<const Row> all_rows();
 inline const Row& row(KernelOp op) { return all_rows()[static_cast<size_t>(op)]; }
-inline bool is_printed(Operand o) { return o != Operand::newer && o != Operand::named; }
+inline bool is_printed(Operand o) { return o != Operand::newer && o != Operand::named && o != Operand::results; }
 
 }  // namespace tegula::kernel

@@ -44,6 +44,7 @@ const char* fault(Operand operand, Ex e, Queue queue) {
             [[fallthrough]];
         case Operand::constant:
         case Operand::count:
+        case Operand::results:
             return e.constant() && is_integer(e.type()) ? nullptr : "is no constant";
         case Operand::result:
         case Operand::sum:
@@ -285,16 +286,19 @@ private:
             p_.problem(item, "architecture " + std::to_string(p_.kernel.arch) + " has no " + std::string(row.name));
         if (!row.operands.takes(count))
             return p_.problem(item, std::to_string(count) + " operands are not those of " + std::string(row.name));
+        int64_t results = 0;  // that come next
         for (size_t i = 0; i < count; ++i) {
-            const Operand operand = row.operands.of(i, count);
+            const Operand operand = results-- > 0 ? Operand::result : row.operands.of(i, count);
             if (const char* what = fault(operand, s.operands[i], row.queue)) {
                 p_.problem(item, "operand " + std::to_string(i) + " " + what);
                 continue;
             }
+            if (operand == Operand::results) results = *s.operands[i].constant();
             if (operand == Operand::function || operand == Operand::type) continue;
             const bool writes = operand == Operand::result || operand == Operand::sum || operand == Operand::counter;
             writes ? write(item, s.operands[i], operand == Operand::result) : read(item, s.operands[i]);
         }
+        if (results > 0) p_.problem(item, std::to_string(results) + " results are missing");
     }
     void visit(int item, const Break& s) {
         Item& it = p_.items[static_cast<size_t>(item)];

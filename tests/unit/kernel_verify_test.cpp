@@ -409,6 +409,12 @@ std::vector<Fault> faults() {
         {copied_ahead, "const unsigned lane_at", 0, twice, "lane_at is declared twice"},
         {copied_ahead, "ldmatrix_x2", 0, after(sets("lane_at", 0)), "lane_at is const"},
         {copied_ahead, "ldmatrix_x2", 0, after(line("lane_at += 2;")), "lane_at is const"},
+        {copied_ahead, "ldmatrix_x2", 0, after([](Maker& m) {
+             m.b.call(K::ptx_thread, {m.other("f"), m.n(2), m.at("piece", m.n(0)), m.u32("lane_at")});
+         }), "lane_at is const"},
+        {copied_ahead, "ldmatrix_x2", 0, after([](Maker& m) {
+             m.b.call(K::ptx_thread, {m.other("f"), m.n(2), m.at("piece", m.n(0))});
+         }), "1 results are missing"},
         {copied_ahead, "sum[0] =", 0, instead(into("sum", 4)), "sum has 4 registers, none is number 4"},
         {copied_ahead, "sum[0] =", 0, instead(line("sum[9] = 1.0f;")), "none is number 9"},
         {copied_ahead, "sum[0] =", 0, instead([](Maker& m) { m.b.assign(m.n(3), m.zero()); }), "nothing that can be written"},
@@ -433,6 +439,13 @@ std::vector<Fault> faults() {
         {copied_ahead, "meet_cta", 0, under([](Maker& m) { return lt(m.t(), 64); }), "only 64 threads come here"},
         {copied_ahead, "shuffle_xor", 0, after([](Maker& m) {
              m.b.open_if(ne(m.i32("other_lane"), 0));
+             m.b.call(K::meet_warp);
+             m.b.close();
+         }), "needs 32 threads together"},
+        {copied_ahead, "shuffle_xor", 0, after([](Maker& m) {
+             m.b.declare("Dividends", "all");
+             m.b.call(K::add_dividend, {m.other("all"), m.at("sum", m.n(0))});
+             m.b.open_if(m.pool.text(Type::pred, "all.moderate()", true));
              m.b.call(K::meet_warp);
              m.b.close();
          }), "needs 32 threads together"},

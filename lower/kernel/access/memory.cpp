@@ -7,6 +7,7 @@
 #include "lower/kernel/access/part.h"
 #include "lower/kernel/channel/channel.h"
 #include "lower/kernel/elementwise/elementwise.h"
+#include "lower/kernel/formats/text.h"
 #include "lower/kernel/move/move.h"
 #include "lower/kernel/packed/packed.h"
 #include "lower/kernel/values.h"
@@ -25,10 +26,11 @@ std::string read(Lowering& ctx, const Format& f, const std::string& base, const 
 
 void write_bits(Lowering& ctx, Ex condition, const Format& f, const std::string& base, const std::string& offset,
                 const std::string& value) {
-    std::string text = ctx.formats.store_bits(f, base, "(long long)(" + offset + ")", value);
-    if (text.back() != ';') text += ';';
+    ctx.formats.need("store_bits");  // in front of what the value needs
     ctx.out.when(condition);
-    ctx.out.line(text);
+    ctx.out.call(KernelOp::store_bits,
+                 {ctx.pool.number(f.bits), raw(ctx, base), raw(ctx, "(long long)(" + offset + ")"),
+                  raw(ctx, "(unsigned long long)" + text::atom(ctx.formats.to_bits(f, value)))});
 }
 
 namespace {

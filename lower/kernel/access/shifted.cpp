@@ -9,6 +9,8 @@
 
 namespace tegula::lower {
 
+using kernel::KernelOp;
+
 namespace {
 
 constexpr const char* kFunnel =
@@ -99,12 +101,12 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
     const Part::Axis& axis = part.axes[a];
     const int bytes = part.vectors.length * static_cast<int>(ctx.fn.elem(part.tensor).container_bytes()),
               words = bytes / 4;
-    const std::string size = std::to_string(ctx.fn.elem(part.tensor).container_bytes()), count = std::to_string(words),
-                      funnels = funnel(ctx);
-    const std::string read =
-        support(ctx, "read words" + part.caching.stem, "read_words",
-                replaced(kRead, "LOAD", access_function(ctx, "unsigned", true, false, part.caching)));
-    const std::string place = support(ctx, "place words", "place_words", replaced(kPlace, "FUNNEL", funnels));
+    const std::string size = std::to_string(ctx.fn.elem(part.tensor).container_bytes()), funnels = funnel(ctx);
+    const Ex count = ctx.pool.number(words);
+    const Ex read =
+        named(ctx, support(ctx, "read words" + part.caching.stem, "read_words",
+                           replaced(kRead, "LOAD", access_function(ctx, "unsigned", true, false, part.caching))));
+    const Ex place = named(ctx, support(ctx, "place words", "place_words", replaced(kPlace, "FUNNEL", funnels)));
     const std::string reach_name = ctx.out.fresh("reach"), word_name = ctx.out.fresh("word");
     const Ex reach = int32(ctx, reach_name), word = named(ctx, word_name);
     const Ex low = axis.low ? axis.low : ctx.pool.number(0);
@@ -122,7 +124,7 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
                                  offset + ") * " + size + "u & 3u)"));
         return int32(ctx, before);
     };
-    const auto words_of = [&](Ex r) { return word + " + " + (r / part.vectors.length * (words + 1)).text(); };
+    const auto words_of = [&](Ex r) { return raw(ctx, word + " + " + (r / part.vectors.length * (words + 1)).text()); };
     by_vectors(ctx, part, [&](Ex r) {
         const std::string edge_name = ctx.out.fresh("edge");
         const Ex before = before_of(r), edge = named(ctx, edge_name);
@@ -131,18 +133,19 @@ void load_shifted(Lowering& ctx, const Part& part, Ex wide) {
         const Ex inside = both(ge(at, low), ge(bytes_left, ctx.pool.number(bytes + 4) - before));
         ctx.out.open_if(both(part_condition(ctx, part, r, true, part.vectors.axis), inside));
         const std::string offset = part_offset(ctx, part, r).text();
-        ctx.out.line(read + "<" + count + ">((const unsigned char*)" + name(ctx, part.tensor) + " + ((" + offset +
-                     ") * " + size + " - " + before + "), " + words_of(r) + ");");
+        const Ex from = raw(ctx, "(const unsigned char*)" + name(ctx, part.tensor) + " + ((" + offset + ") * " + size +
+                                     " - " + before + ")");
+        ctx.out.call(KernelOp::load_words, {read, count, from, words_of(r)});
         ctx.out.otherwise();
         ctx.out.declare("alignas(16) " + type_of(ctx, v), edge_name, part.vectors.length);
         each(ctx, part.vectors.length, [&](Ex i) { load_element(ctx, part, r + i, element(edge, i), true); });
-        ctx.out.line(place + "<" + count + ">((const unsigned*)" + edge + ", " + before + ", " + words_of(r) + ");");
+        ctx.out.call(KernelOp::place_words, {place, count, raw(ctx, "(const unsigned*)" + edge), before, words_of(r)});
         ctx.out.close();
     });
     by_vectors(ctx, part, [&](Ex r) {
         const Ex before = before_of(r), to = raw(ctx, "((unsigned*)(" + wide + " + " + r + "))");
         each(ctx, words, [&](Ex i) {
-            const std::string from = "(" + words_of(r) + ")[" + i;
+            const std::string from = words_of(r) + "[" + i;
             ctx.out.assign(raw(ctx, to.text() + "[" + i + "]"),
                            raw(ctx, funnels + "_down(" + from + "], " + from + " + 1], 8 * " + before + ")"));
         });
@@ -159,7 +162,8 @@ void store_shifted(Lowering& ctx, const Part& part) {
     std::string text = replaced(replaced(kWrite, "FUNNEL", funnel(ctx)), "TYPE", single);
     text = replaced(text, "SINGLE", access_function(ctx, single, false, true, part.caching));
     text = replaced(text, "STORE", access_function(ctx, "unsigned", false, false, part.caching));
-    const std::string write = support(ctx, "write words " + single + part.caching.stem, "write_words", text);
+    const Ex write = named(ctx, support(ctx, "write words " + single + part.caching.stem, "write_words", text));
+    const Ex count = ctx.pool.number(part.vectors.length * static_cast<int64_t>(size_of_element) / 4);
     const int lanes = joined_lanes(layout(ctx, v), axis.dim, part.vectors.length);
     const Ex lane = ctx.thread & (lanes - 1), low = axis.low ? axis.low : ctx.pool.number(0);
     const Ex stop = axis.count ? axis.low + axis.count : ctx.pool.number(part.access.axes[a].extent);
@@ -172,11 +176,10 @@ void store_shifted(Lowering& ctx, const Part& part) {
         const Ex place = coordinate(ctx, layout(ctx, v), axis.dim, r),
                  bytes = ctx.pool.number(static_cast<int64_t>(size_of_element));
         const std::string offset = part_offset(ctx, part, r).text();
-        ctx.out.line(write + "<" + std::to_string(part.vectors.length * static_cast<int>(size_of_element) / 4) + ">(" +
-                     name(ctx, part.tensor) + " + (" + offset + "), (const unsigned*)" + wide + ", " +
-                     ((low - place) * bytes).text() + ", " +
-                     ctx.pool.select(ok, (stop - place) * bytes, ctx.pool.number(0)).text() + ", " +
-                     ne(lane, 0).text() + ", " + ne(lane, lanes - 1).text() + ");");
+        ctx.out.call(KernelOp::store_words, {write, count, raw(ctx, name(ctx, part.tensor) + " + (" + offset + ")"),
+                                             raw(ctx, "(const unsigned*)" + wide), (low - place) * bytes,
+                                             ctx.pool.select(ok, (stop - place) * bytes, ctx.pool.number(0)),
+                                             ne(lane, 0), ne(lane, lanes - 1)});
     });
 }
 

@@ -71,7 +71,9 @@ std::string bounded_dividends(Lowering& ctx, ir::ValueId dividend, ir::ValueId d
 /// Text that is true where all of the thread's dividends are moderate.
 std::string moderate_dividends(Lowering& ctx, ir::ValueId dividend, const std::string& type) {
     const Ex dividends = array(ctx, type, "dividends", 0);
-    each_register(ctx, dividend, [&](Ex r) { ctx.out.line(dividends + ".add(" + text_at(ctx, dividend, r) + ");"); });
+    each_register(ctx, dividend, [&](Ex r) {
+        ctx.out.call(kernel::KernelOp::add_dividend, {dividends, element_at(ctx, dividend, r)});
+    });
     return dividends + ".moderate()";
 }
 

@@ -136,14 +136,6 @@ AsmFunction asm_function(Lowering& ctx, const Instruction& i, std::string_view p
     return out;
 }
 
-/// Operations have one result; what gives several is text.
-void call_asm(Lowering& ctx, std::vector<Ex> operands, size_t results, bool by_warps) {
-    if (results == 1) return ctx.out.call(by_warps ? KernelOp::ptx_warp : KernelOp::ptx, std::move(operands));
-    std::string text;
-    for (size_t i = 1; i < operands.size(); ++i) text += (i > 1 ? ", " : "") + operands[i].text();
-    ctx.out.line(operands[0].text() + "(" + text + ");");
-}
-
 void note_instruction(Lowering& ctx, const std::string& name) {
     std::vector<std::string>& names = ctx.kernel.instructions;
     if (std::ranges::find(names, name) == names.end()) names.push_back(name);
@@ -168,7 +160,7 @@ void call_instruction(Lowering& ctx, ir::InstId id) {
     };
     const auto once = [&](Ex q) {
         ctx.out.open_block();
-        std::vector<Ex> operands{ctx.pool.name(kernel::Type::other, function.name)};
+        std::vector<Ex> operands{named(ctx, function.name), ctx.pool.number(static_cast<int64_t>(function.results))};
         for (size_t u = 0; u < function.uses.size(); ++u) {
             const auto& [operand, part, reg] = function.uses[u];
             const std::string y = "y" + std::to_string(u);
@@ -176,7 +168,7 @@ void call_instruction(Lowering& ctx, ir::InstId id) {
             if (u < function.results) ctx.out.declare(reg.type, y);
             operands.push_back(spelled(ctx, u < function.results ? y : to_asm(ctx, reg, values[operand], source)));
         }
-        call_asm(ctx, std::move(operands), function.results, i.on_tiles());
+        ctx.out.call(i.on_tiles() ? KernelOp::ptx_warp : KernelOp::ptx_thread, std::move(operands));
         for (size_t u = 0; u < function.results; ++u) {
             const AsmRegister& reg = function.uses[u].reg;
             for (int e = 0; e < reg.count; ++e)

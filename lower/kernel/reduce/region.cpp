@@ -26,41 +26,40 @@ bool meets_inside(const ir::Function& fn, ir::BlockId block) {
 }
 
 /// Element `number` of each array.
-std::vector<std::string> elements(std::span<const std::string> arrays, const std::string& number) {
-    std::vector<std::string> out;
-    for (const std::string& array : arrays) out.push_back(array + "[" + number + "]");
+std::vector<Ex> elements(Lowering& ctx, std::span<const std::string> arrays, Ex number) {
+    std::vector<Ex> out;
+    for (const std::string& array : arrays) out.push_back(element(ctx, array, number));
     return out;
 }
 
 /// The block's statements with its arguments standing for variables; its yields go to `results`.
-void region_body(Lowering& ctx, ir::BlockId id, const std::vector<std::string>& arguments,
-                 const std::vector<std::string>& results) {
+void region_body(Lowering& ctx, ir::BlockId id, std::span<const Ex> arguments, std::span<const Ex> results) {
     const ir::Block& body = ctx.fn.block(id);
     TEGULA_CHECK(body.args.size() == arguments.size());
-    for (size_t i = 0; i < arguments.size(); ++i) ctx.values.names[body.args[i].v] = arguments[i];
+    for (size_t i = 0; i < arguments.size(); ++i) ctx.values.names[body.args[i].v] = arguments[i].text();
     block(ctx, id);
     const auto yields = ctx.fn.operands(ctx.fn.inst(body.insts.back()));
-    for (size_t i = 0; i < results.size(); ++i) ctx.out.assign(named(ctx, results[i]), raw(ctx, name(ctx, yields[i])));
+    for (size_t i = 0; i < results.size(); ++i) ctx.out.assign(results[i], raw(ctx, name(ctx, yields[i])));
 }
 
 /// A strided loop over `count` elements; in a region that meets, threads beyond the end repeat element 0 and
 /// keep nothing.
-void region_loop(Lowering& ctx, Ex count, bool together,
-                 const std::function<void(const std::string& e, const std::string& keeps)>& body) {
-    const std::string e = ctx.out.fresh("e");
+void region_loop(Lowering& ctx, Ex count, bool together, const std::function<void(Ex e, Ex keeps)>& body) {
+    const std::string e_name = ctx.out.fresh("e");
+    const Ex e = int32(ctx, e_name);
     const auto open = [&](const std::string& counter, Ex start) {
         const Ex i = int32(ctx, counter);
         ctx.out.open_for({"int", counter, start, lt(i, count), {counted(i, group_threads(ctx))}, 1});
     };
     if (!together) {
-        open(e, ctx.thread);
-        body(e, "");
+        open(e_name, ctx.thread);
+        body(e, ctx.pool.truth(true));
         return ctx.out.close();
     }
-    const std::string first = ctx.out.fresh("first"), on = ctx.out.fresh("on");
+    const std::string first = ctx.out.fresh("first");
     open(first, ctx.pool.number(0));
-    ctx.out.line("const bool " + on + " = " + first + " + t < " + count.text() + ";");
-    ctx.out.line("const int " + e + " = " + on + " ? " + first + " + t : 0;");
+    const Ex own = int32(ctx, first) + ctx.thread, on = ctx.out.constant("on", lt(own, count));
+    ctx.out.let("int", e_name, ctx.pool.select(on, own, ctx.pool.number(0)));
     body(e, on);
     ctx.out.close();
 }
@@ -71,24 +70,19 @@ struct Region {
     std::span<const ir::ValueId> tiles;
 };
 
-/// One application: arguments from these texts, results through temporaries to these places.
-void region_step(Lowering& ctx, const Region& region, const std::vector<std::string>& left,
-                 const std::vector<std::string>& right, const std::vector<std::string>& to, const std::string& keeps) {
+/// One application: results go through temporaries to their places.
+void region_step(Lowering& ctx, const Region& region, std::span<const Ex> left, std::span<const Ex> right,
+                 std::span<const Ex> to, Ex keeps) {
     const auto& [body, tiles] = region;
-    std::vector<std::string> arguments, values;
-    for (const auto* side : {&left, &right})
-        for (size_t i = 0; i < tiles.size(); ++i) {
-            arguments.push_back(ctx.out.fresh("a"));
-            ctx.out.line("const " + type_of(ctx, tiles[i]) + " " + arguments.back() + " = " + (*side)[i] + ";");
-        }
-    for (size_t i = 0; i < tiles.size(); ++i) {
-        values.push_back(ctx.out.fresh("y"));
-        ctx.out.line(type_of(ctx, tiles[i]) + " " + values[i] + ";");
-    }
+    std::vector<Ex> arguments, values;
+    for (const auto side : {left, right})
+        for (size_t i = 0; i < tiles.size(); ++i)
+            arguments.push_back(constant(ctx, type_of(ctx, tiles[i]), "a", side[i]));
+    for (const ir::ValueId tile : tiles) values.push_back(array(ctx, type_of(ctx, tile), "y", 0));
     region_body(ctx, body, arguments, values);
-    if (!keeps.empty()) ctx.out.open_if(raw(ctx, keeps));
-    for (size_t i = 0; i < tiles.size(); ++i) ctx.out.line(to[i] + " = " + values[i] + ";");
-    if (!keeps.empty()) ctx.out.close();
+    if (!keeps.is_true()) ctx.out.open_if(keeps);
+    for (size_t i = 0; i < tiles.size(); ++i) ctx.out.assign(to[i], values[i]);
+    if (!keeps.is_true()) ctx.out.close();
 }
 
 }  // namespace
@@ -98,51 +92,41 @@ void lower_reduce_region(Lowering& ctx, ir::InstId id) {
     const size_t n = inst.results.count;
     const auto tiles = ctx.fn.operands(inst).subspan(0, n), inits = ctx.fn.operands(inst).subspan(n);
     const Region region{ctx.fn.blocks(inst)[0], tiles};
-    std::vector<std::string> init, scalar, results;
+    std::vector<Ex> init, scalar, results;
     for (size_t i = 0; i < n; ++i) {
         declare(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i)), Declared::reduced);
-        init.push_back(name(ctx, inits[i]));
-        scalar.push_back(name(ctx, tiles[i]));
-        results.push_back(name(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i))));
+        init.push_back(raw(ctx, name(ctx, inits[i])));
+        scalar.push_back(raw(ctx, name(ctx, tiles[i])));
+        results.push_back(named(ctx, name(ctx, ctx.fn.result(inst, static_cast<uint32_t>(i)))));
     }
     ctx.out.open_block();
     if (is_scalar(ctx, tiles[0])) {
-        region_step(ctx, region, init, scalar, results, "");
+        region_step(ctx, region, init, scalar, results, ctx.pool.truth(true));
         return ctx.out.close();
     }
     const bool together = meets_inside(ctx.fn, region.body);
     const Axis lines(ctx.fn.type(tiles[0]).shape, ctx.fn.attrs(inst)[0]);
     const std::vector<std::string> s = stage_operands(ctx, id);
-    const auto places = [&](const std::string& number) { return elements(std::span(s).first(n), number); };
+    const auto places = [&](Ex number) { return elements(ctx, std::span(s).first(n), number); };
     sync(ctx);
     int64_t half = 1;
     while (half * 2 < lines.n) half *= 2;
     if (lines.n > 1) {
-        const std::string h = ctx.out.fresh("half"), pairs = ctx.out.fresh("pairs"),
-                          inner = std::to_string(lines.inner);
-        const Ex counter = int32(ctx, h);
-        ctx.out.open_for({"int",
-                          h,
-                          ctx.pool.number(half),
-                          gt(counter, 0),
-                          {{counter, ctx.pool.number(1), kernel::AssignOp::shift_right}},
-                          1});
-        ctx.out.line("const int " + pairs + " = " + h + " < " + std::to_string(lines.n) + " - " + h + " ? " + h +
-                     " : " + std::to_string(lines.n) + " - " + h + ";");
-        region_loop(ctx, int32(ctx, pairs) * lines.lines(), together,
-                    [&](const std::string& e, const std::string& keeps) {
-                        const std::string a = ctx.out.fresh("at"), row = "(" + pairs + " * " + inner + ")";
-                        ctx.out.line("const int " + a + " = " + e + " / " + row + " * " +
-                                     std::to_string(lines.n * lines.inner) + " + " + e + " % " + row + ";");
-                        region_step(ctx, region, places(a), places(a + " + " + h + " * " + inner), places(a), keeps);
-                    });
+        const Ex h = open_halves(ctx, ctx.out.fresh("half"), half),
+                 pairs = ctx.out.constant("pairs", joined_at(h, lines));
+        region_loop(ctx, pairs * lines.lines(), together, [&](Ex e, Ex keeps) {
+            const std::string inner = std::to_string(lines.inner), row = "(" + pairs + " * " + inner + ")",
+                              first = e + " / " + row + " * " + std::to_string(lines.n * lines.inner) + " + " + e +
+                                      " % " + row;
+            const Ex at = constant(ctx, "int", "at", raw(ctx, first)), other = raw(ctx, at + " + " + h + " * " + inner);
+            region_step(ctx, region, places(at), places(other), places(at), keeps);
+        });
         sync(ctx);
         ctx.out.close();
     }
-    region_loop(ctx, ctx.pool.number(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
-        const std::string a = ctx.out.fresh("at");
-        ctx.out.line("const int " + a + " = " + line_base(lines, int32(ctx, e)).text() + ";");
-        region_step(ctx, region, init, places(a), places(a), keeps);
+    region_loop(ctx, ctx.pool.number(lines.lines()), together, [&](Ex e, Ex keeps) {
+        const Ex at = constant(ctx, "int", "at", line_base(lines, e));
+        region_step(ctx, region, init, places(at), places(at), keeps);
     });
     sync(ctx);
     for (uint32_t i = 0; i < n; ++i) {
@@ -162,16 +146,16 @@ void lower_scan_region(Lowering& ctx, ir::InstId id) {
     for (uint32_t i = 0; i < n; ++i) declare(ctx, ctx.fn.result(inst, i));
     ctx.out.open_block();
     const std::vector<std::string> s = stage_operands(ctx, id);
-    const auto places = [&](const std::string& number) { return elements(std::span(s).first(n), number); };
+    const auto places = [&](Ex number) { return elements(ctx, std::span(s).first(n), number); };
     sync(ctx);
-    region_loop(ctx, ctx.pool.number(lines.lines()), together, [&](const std::string& e, const std::string& keeps) {
-        const std::string base = ctx.out.fresh("base"), k = ctx.out.fresh("k"), at = ctx.out.fresh("at"),
-                          stride = std::to_string(lines.inner);
-        ctx.out.line("const int " + base + " = " + line_base(lines, int32(ctx, e)).text() + ";");
-        open_rolled(ctx, k, ctx.pool.number(1), ctx.pool.number(lines.n));
-        ctx.out.line("const int " + at + " = " + base + " + " +
-                     (reverse ? "(" + std::to_string(lines.n - 1) + " - " + k + ")" : k) + " * " + stride + ";");
-        region_step(ctx, region, places(at + (reverse ? " + " : " - ") + stride), places(at), places(at), keeps);
+    region_loop(ctx, ctx.pool.number(lines.lines()), together, [&](Ex e, Ex keeps) {
+        const std::string base = ctx.out.fresh("base"), k_name = ctx.out.fresh("k"), at_name = ctx.out.fresh("at");
+        ctx.out.let("int", base, line_base(lines, e));
+        const Ex k = open_rolled(ctx, k_name, ctx.pool.number(1), ctx.pool.number(lines.n)), at = int32(ctx, at_name);
+        const Ex number = reverse ? ctx.pool.number(lines.n - 1) - k : k;
+        ctx.out.let("int", at_name, raw(ctx, base + " + " + number + " * " + std::to_string(lines.inner)));
+        const Ex before = reverse ? at + lines.inner : at - lines.inner;
+        region_step(ctx, region, places(before), places(at), places(at), keeps);
         ctx.out.close();
     });
     sync(ctx);
