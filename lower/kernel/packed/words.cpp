@@ -637,9 +637,9 @@ void decode_words(Lowering& ctx, const ir::Inst& cast, const std::function<Ex(in
         for (const int w : call.words) operands.push_back(word(ctx, array, w));
         for (const ThreadNumber& n : call.plan->numbers) operands.push_back(thread_number(*call.plan, n));
         if (call.plan->looks_up()) operands.push_back(named(ctx, ctx.packed.lane_pairs));
-        // All words that it writes are of the first one's array.
-        operands.insert(operands.begin(), named(ctx, decode_function(ctx, *call.plan)));
-        ctx.out.call(kernel::KernelOp::ptx, std::move(operands));
+        operands.insert(operands.begin(), {named(ctx, decode_function(ctx, *call.plan)),
+                                           ctx.pool.number(static_cast<int64_t>(call.pairs.size()))});
+        ctx.out.call(kernel::KernelOp::ptx_thread, std::move(operands));
     }
 }
 
