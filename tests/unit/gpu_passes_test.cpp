@@ -166,14 +166,14 @@ TEST(GpuPasses, EveryKernelIsLoweredWithEachPassOff) {
             run_gpu_passes(*p.fn, options_for(arch, *p.fn));
             const std::string with = lowered(*p.fn, {});
             for (const std::string& off : passes) {
-                if (!test::is_sampled(n++)) continue;
+                if (off != "all" && !test::is_sampled(n++)) continue;
                 std::string without;
                 ASSERT_NO_THROW(without = lowered(*p.fn, {off})) << off << " on " << arch << "\n" << text;
                 if (without != with) changing.insert(off);
             }
         }
     }
-    EXPECT_TRUE(changing.count("all") && changing.count("fuse_tiles"));
+    EXPECT_TRUE(changing.count("all"));
     if (test::is_long()) {
         EXPECT_EQ(changing, std::set<std::string>(passes.begin(), passes.end()));
     }
